@@ -274,7 +274,7 @@ class Run:
         Raises ValueError if there are checkpoints that were trained on another text, and OSError if
         a file cannot be written.
         """
-        cache.manifest.check_goes_on(self)
+        cache.manifest.check_continues(self)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             for left in self.directory.glob(f"{_NEW}*"):

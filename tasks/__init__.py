@@ -24,8 +24,8 @@ def _native_stderr_closed() -> Iterator[None]:
     """
     sys.stderr.flush()
     saved = os.dup(2)
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
+    with open(os.devnull, "wb") as null:
+        os.dup2(null.fileno(), 2)
     try:
         yield
     finally:
@@ -38,13 +38,13 @@ with _native_stderr_closed():
     import seqio
     import tensorflow as tf
 
-    from tasks.mixture import CorpusTask, Mixture, add, by_split, registered_alike
+    from tasks.mixture import CorpusTask, Mixture, add, by_split, find_registered
     from tasks.sources import CorpusSource, LanguageSource
     from tasks.vocabularies import (
         VOCABULARY_SIZE,
         SharedVocabulary,
         TrainedVocabulary,
-        trained_on_use,
+        lazy_vocabularies,
         vocabulary,
     )
 
@@ -118,7 +118,7 @@ def _register(
 ) -> Mixture:
     name = mixture_name(corpus)
     settings = (corpus, corpus.hash(), features, rates)
-    if former := registered_alike(name, corpus.root, settings):
+    if former := find_registered(name, corpus.root, settings):
         return former
     corpus_tasks = {
         language: _task(task_name(corpus, language), corpus, text, features)
@@ -141,11 +141,11 @@ def _task(
     name: str, corpus: corpora.Corpus, source: LanguageSource, features: Mapping[str, seqio.Feature]
 ) -> CorpusTask:
     """Registers the task of one language."""
-    before = prefix(features["inputs"].vocabulary, corpus, source.language)
+    tag_prefix = prefix(features["inputs"].vocabulary, corpus, source.language)
     task = seqio.TaskRegistry.add(
-        name, source, features, preprocessors(before), metric_fns=[bleu_and_chrf]
+        name, source, features, preprocessors(tag_prefix), metric_fns=[bleu_and_chrf]
     )
-    return CorpusTask(task, source, before, corpus.hash())
+    return CorpusTask(task, source, tag_prefix, corpus.hash())
 
 
 def task_name(corpus: corpora.Corpus, language: str) -> str:
@@ -172,21 +172,21 @@ def output_features(
       vocabularies: sizes, files or SeqIO vocabularies, see `register`.
     """
     if isinstance(vocabularies, int):
-        vocabularies = trained_on_use(corpus, cleaned, size=vocabularies)
+        vocabularies = lazy_vocabularies(corpus, cleaned, size=vocabularies)
     elif isinstance(vocabularies, tuple):
         size, target_size = vocabularies
-        vocabularies = trained_on_use(corpus, cleaned, size=size, target_size=target_size)
+        vocabularies = lazy_vocabularies(corpus, cleaned, size=size, target_size=target_size)
     if set(vocabularies) != {"source", "target"}:
         raise ValueError(
             f"vocabularies for {sorted(vocabularies)}; expected exactly 'source' and 'target'"
         )
-    opened = {
-        side: SharedVocabulary(str(given)) if isinstance(given, Path) else given
-        for side, given in vocabularies.items()
+    seqio_vocabularies = {
+        side: SharedVocabulary(str(source)) if isinstance(source, Path) else source
+        for side, source in vocabularies.items()
     }
     return {
-        "inputs": seqio.Feature(opened["source"], add_eos=True),
-        "targets": seqio.Feature(opened["target"], add_eos=True),
+        "inputs": seqio.Feature(seqio_vocabularies["source"], add_eos=True),
+        "targets": seqio.Feature(seqio_vocabularies["target"], add_eos=True),
     }
 
 

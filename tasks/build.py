@@ -1,8 +1,7 @@
-"""The cache that `mmt train` reads, made of a corpus or of SeqIO tasks, tokenised.
+"""Builds the tokenised cache that `mmt train` reads, from a corpus or from SeqIO tasks.
 
-`ensure_cache` is what a run calls when its cache is missing; `build_cache` writes a cache of a
-`tasks.mixture.Mixture`. The files of the cache, and reading them without TensorFlow, are
-`mmt.data.cache`.
+A run calls `ensure_cache` if its cache is missing; `build_cache` writes the cache of a
+`tasks.mixture.Mixture`. `mmt.data.cache` defines the files, and reads them without TensorFlow.
 """
 
 import functools
@@ -24,27 +23,27 @@ from mmt.system import status
 from tasks import by_name, monolingual, seqio_cache
 from tasks.mixture import FEATURES, Mixture, Stream, TaskSource
 
-_EXAMPLES_EACH = 100_000  # per process: starting one takes a second
+_EXAMPLES_PER_PROCESS = 100_000  # fewer are not worth a process, whose start takes a second
 
 
 def ensure_cache(config: CacheConfig) -> Manifest:
     """Returns the manifest of the cache that `config` describes; builds the cache if it is missing.
 
-    The mixture (or task) is made to exist first: `config.module` is imported, or `config.corpus`
-    registered with the vocabulary that `config` names (`tasks.VOCABULARY_SIZE` pieces where it
-    names no size). A cache that exists is compared with the corpus and its vocabulary.
+    First the mixture (or task) is registered: `config.module` is imported, or `config.corpus` is
+    registered with the vocabulary of `config` (by default `tasks.VOCABULARY_SIZE` pieces). An
+    existing cache is compared with the corpus and its vocabulary.
 
     Raises:
-      ValueError: before a cache is written, for an unknown module or mixture (the message names the
-        nearest), a fault in the corpus (file and line), a cache made of something else.
+      ValueError: an unknown module or mixture (the message has the nearest), a fault in the corpus
+        (file and line), or an existing cache of another text or vocabulary.
     """
-    mixture, directory = _registered(config), Path(config.directory)
+    mixture, directory = _register_mixture(config), Path(config.directory)
     if directory.is_dir() and any(directory.iterdir()):
-        present = cache.open_cache(directory)
+        existing = cache.open_cache(directory)
         files = mixture.vocabulary_files()
         hashes = {side: vocab.Vocabulary.load(path).hash for side, path in files.items()}
-        cache.check_fresh(present, corpus_hash=mixture.corpus_hash, vocabulary_hash=hashes)
-        return present.manifest
+        cache.check_fresh(existing, corpus_hash=mixture.corpus_hash, vocabulary_hash=hashes)
+        return existing.manifest
     for corpus in mixture.corpora:
         corpus.validate()
     pad, start = _special_ids(config)
@@ -62,14 +61,18 @@ def ensure_cache(config: CacheConfig) -> Manifest:
 def vocabulary(
     config: CacheConfig | None = None, feature: str = "", *, wanted: CacheConfig | None = None
 ) -> seqio.Vocabulary:
-    """Returns the vocabulary of a feature ('inputs' or 'targets') of the mixture that `config`
-    describes, which is registered first, as `ensure_cache` does. For T5X's configs, of which older
-    ones bind `wanted` in place of `config`.
+    """Returns the vocabulary of a feature, 'inputs' or 'targets', for T5X's configs.
+
+    The mixture that `config` describes is registered first, as in `ensure_cache`. Older configs
+    bind `wanted` in place of `config`.
     """
     config = config or wanted
     if feature not in FEATURES or config is None:
-        raise ValueError(f"feature {feature!r}; allowed: {', '.join(FEATURES)}, of a config")
-    return _registered(config).features[feature].vocabulary
+        raise ValueError(
+            f"feature is {feature!r}, config {config!r}; allowed: {' or '.join(FEATURES)}, of a "
+            "recipe.CacheConfig"
+        )
+    return _register_mixture(config).features[feature].vocabulary
 
 
 def build_cache(
@@ -83,31 +86,33 @@ def build_cache(
 ) -> Manifest:
     """Writes the cache of a mixture's sources, all splits, and returns its manifest.
 
-    An example is what the task's preprocessors before its CacheDatasetPlaceholder make: the tag and
-    the tokens, untrimmed, without EOS.
+    The examples are the output of the task's preprocessors before its CacheDatasetPlaceholder: the
+    tag and the tokens, untrimmed, without EOS.
 
     Args:
       mixture: as `tasks.register` or `tasks.by_name.find` return it.
-      directory: where the cache will be, see `mmt.data.cache.build`.
+      directory: the cache's directory, see `mmt.data.cache.build`.
       pad, start: ids of the model's padding and of its decoder's first input.
-      processes: how many tokenise; 0 is one per core, where there is work for them.
-      seqio_folder: if given, the tokens are taken from SeqIO's cache there, in its order, which
-        Beam has shuffled.
+      processes: the number of processes that tokenise; 0: one per core, as far as there is work.
+      seqio_folder: SeqIO's cache, whose tokens are used, in its order (shuffled by Beam); '': none.
 
     Raises:
       ValueError: a fault in the corpus; a SeqIO cache that lacks a task, or is of another corpus or
         vocabulary.
     """
-    total = sum(
+    examples = sum(
         source.task.num_input_examples(split) or 0
-        for (split, _), several in mixture.sources.items()
-        for source in several
+        for (split, _), task_sources in mixture.sources.items()
+        for source in task_sources
     )
+    cores = len(os.sched_getaffinity(0))
     return cache.build(
         directory,
         {
-            (split, language): functools.partial(_examples, several, split, language, seqio_folder)
-            for (split, language), several in mixture.sources.items()
+            (split, language): functools.partial(
+                _examples, task_sources, split, language, seqio_folder
+            )
+            for (split, language), task_sources in mixture.sources.items()
         },
         name=mixture.name,
         target=mixture.target,
@@ -117,17 +122,17 @@ def build_cache(
         pad=pad,
         start=start,
         origins=provenance.origins(mixture.corpora),
-        processes=processes or min(len(os.sched_getaffinity(0)), 1 + total // _EXAMPLES_EACH),
+        processes=processes or min(cores, 1 + examples // _EXAMPLES_PER_PROCESS),
     )
 
 
-def _registered(config: CacheConfig) -> Mixture:
-    """The mixture that `config` names, which is registered first where it is not."""
+def _register_mixture(config: CacheConfig) -> Mixture:
+    """Returns the mixture that `config` names, and registers it if it is not registered."""
     if (config.vocab_size or config.vocabulary_from) and not config.corpus:
         raise ValueError(
-            f"vocab_size is {config.vocab_size}, but only a vocabulary that is trained for a "
-            "`corpus` can have a chosen size; the tasks of module "
-            f"{config.module!r} bring their own: leave it 0"
+            f"vocab_size is {config.vocab_size}, vocabulary_from {config.vocabulary_from!r}, but "
+            f"the tasks of module {config.module!r} have their own vocabulary; set `corpus`, or "
+            "leave both unset"
         )
     if config.module:
         _import(config.module)
@@ -149,7 +154,7 @@ def _registered(config: CacheConfig) -> Mixture:
 
 
 def _special_ids(config: CacheConfig) -> tuple[int, int]:
-    """pad and start of the model whose vocabulary is taken over; else the cache's own defaults."""
+    """Returns `pad` and `start` of the model in `vocabulary_from`; without one, the defaults."""
     manifest = Run(config.vocabulary_from).manifest
     if not config.vocabulary_from or not manifest.is_file():
         return vocab.PAD, vocab.PAD
@@ -161,16 +166,16 @@ def _examples(
     sources: Sequence[TaskSource], split: str, language: str, seqio_folder: str
 ) -> Iterator[cache.Tokens | cache.Piece]:
     for source in sources:
-        yield from _from(seqio_folder, source, split, language)
+        yield from _read_source(seqio_folder, source, split, language)
 
 
-def _from(seqio_folder: str, source: TaskSource, split: str, language: str) -> Stream:
+def _read_source(seqio_folder: str, source: TaskSource, split: str, language: str) -> Stream:
     if not seqio_folder:
         return source.examples(split)
     if mixing.is_monolingual(language):
         raise ValueError(
-            f"{source.task.name!r}: monolingual text is not taken from a SeqIO cache, which holds "
-            "it with its noise spans; without recipe.CacheConfig.seqio_cache it is tokenised here"
+            f"{source.task.name!r}: a SeqIO cache has monolingual text with its noise spans, which "
+            "cannot be used; leave recipe.CacheConfig.seqio_cache unset to tokenise the text"
         )
     return seqio_cache.examples(seqio_folder, source, split)
 

@@ -1,6 +1,6 @@
 """Mixtures by their names in SeqIO's registry: those of `tasks.register` and of other modules.
 
-Only this module parses task names: tasks of other modules give their languages in no other way.
+Only this module parses task names, because tasks of other modules do not state their languages.
 """
 
 import hashlib
@@ -31,17 +31,18 @@ def find(name: str) -> Mixture:
       ValueError: the name is not registered (the message names the nearest). Also for tasks without
         a language in their names, with several targets, or with different vocabularies.
     """
-    known = sorted({*seqio.MixtureRegistry.names(), *seqio.TaskRegistry.names()})
-    if name not in known:
-        near = suggest.hint(name, known, 3, cutoff=0.3)
+    names = sorted({*seqio.MixtureRegistry.names(), *seqio.TaskRegistry.names()})
+    if name not in names:
+        hint = suggest.hint(name, names, 3, cutoff=0.3)
         raise ValueError(
             f"no mixture or task {name!r} is registered"
-            f"{near or '; nearest: none (import its module, or register its corpus)'}"
+            f"{hint or '; nearest: none (import its module, or register its corpus)'}"
         )
-    return registered(name) or _of_tasks(name, seqio.get_subtasks(seqio.get_mixture_or_task(name)))
+    tasks = seqio.get_subtasks(seqio.get_mixture_or_task(name))
+    return registered(name) or _mixture_of_tasks(name, tasks)
 
 
-def _of_tasks(name: str, tasks: Sequence[seqio.Task]) -> Mixture:
+def _mixture_of_tasks(name: str, tasks: Sequence[seqio.Task]) -> Mixture:
     sources: dict[tuple[str, str], tuple[TaskSource, ...]] = {}
     for split in corpora.SPLITS:
         for task in sorted(tasks, key=lambda task: task.name):
@@ -59,8 +60,8 @@ def _of_tasks(name: str, tasks: Sequence[seqio.Task]) -> Mixture:
         source=source_languages.pop(),
         sources=sources,
         features={key: _feature(tasks, key) for key in FEATURES},
-        corpora=_corpora(tasks),
-        corpus_hash=_hash(tasks),
+        corpora=_corpora_of(tasks),
+        corpus_hash=_corpus_hash(tasks),
     )
 
 
@@ -96,13 +97,13 @@ def _languages(task: seqio.Task) -> tuple[str, str]:
     if isinstance(task.source, LanguageSource):
         corpus = task.source.corpus
         return task.source.language, "" if corpus.reverse else corpus.target
-    parts = re.search(r"([a-z]{3}_[A-Z][a-z]{3})_to_([a-z]{3})$", task.name)
-    if not parts:
+    match = re.search(r"([a-z]{3}_[A-Z][a-z]{3})_to_([a-z]{3})$", task.name)
+    if not match:
         raise ValueError(
             f"the task {task.name!r} does not name its languages; expected a name like "
             "'mycorpus_deu_Latn_to_eng'"
         )
-    return parts[1], languages.find(parts[2]).code
+    return match[1], languages.find(match[2]).code
 
 
 def _source_language(task: seqio.Task) -> str:
@@ -111,7 +112,7 @@ def _source_language(task: seqio.Task) -> str:
     return task.source.corpus.target if reverse else ""
 
 
-def _corpora(tasks: Sequence[seqio.Task]) -> tuple[corpora.Corpus, ...]:
+def _corpora_of(tasks: Sequence[seqio.Task]) -> tuple[corpora.Corpus, ...]:
     by_name: dict[str, corpora.Corpus] = {}
     for task in tasks:
         if isinstance(task.source, LanguageSource):
@@ -128,14 +129,14 @@ def _feature(tasks: Sequence[seqio.Task], name: str) -> seqio.Feature:
     return feature
 
 
-def _hash(tasks: Sequence[seqio.Task]) -> str:
+def _corpus_hash(tasks: Sequence[seqio.Task]) -> str:
     """Returns the hash of the tasks' corpus; without a single corpus, of names and sizes too."""
     hashes: dict[str, str] = {}  # by corpus name
     for task in tasks:
         if isinstance(task.source, LanguageSource) and task.source.corpus.name not in hashes:
-            known = registered_task(task)
+            corpus_task = registered_task(task)
             hashes[task.source.corpus.name] = (
-                known.corpus_hash if known else task.source.corpus.hash()
+                corpus_task.corpus_hash if corpus_task else task.source.corpus.hash()
             )
     if len(hashes) == 1 and all(isinstance(task.source, LanguageSource) for task in tasks):
         return hashes.popitem()[1]

@@ -130,23 +130,23 @@ def token_ids(task: seqio.Task, dataset: tf.data.Dataset) -> Iterator[tuple[Ids,
     """Yields inputs and targets of tokenised examples, without a final EOS."""
     eos = {key: task.output_features[key].vocabulary.eos_id for key in FEATURES}
     for example in dataset.as_numpy_iterator():
-        inputs, targets = (_without(example[key].tolist(), eos[key]) for key in FEATURES)
+        inputs, targets = (_strip_eos(example[key].tolist(), eos[key]) for key in FEATURES)
         yield inputs, targets
 
 
 def registered(name: str) -> Mixture | None:
     """Returns the mixture that `add` registered as `name` in this process, or None."""
-    known = name in _REGISTERED and name in seqio.MixtureRegistry.names()
-    return _REGISTERED[name].mixture if known else None
+    is_registered = name in _REGISTERED and name in seqio.MixtureRegistry.names()
+    return _REGISTERED[name].mixture if is_registered else None
 
 
 def registered_task(task: seqio.Task) -> CorpusTask | None:
     """Returns the corpus task that `add` registered as this SeqIO task, or None."""
-    known = _TASKS.get(task.name)
-    return known if known is not None and known.task is task else None
+    corpus_task = _TASKS.get(task.name)
+    return corpus_task if corpus_task is not None and corpus_task.task is task else None
 
 
-def registered_alike(name: str, root: Path, settings: object) -> Mixture | None:
+def find_registered(name: str, root: Path, settings: object) -> Mixture | None:
     """Returns the mixture of `name` if it was registered with equal settings, else None.
 
     In the latter case `name` is free: an earlier mixture of the same corpus folder is removed, with
@@ -166,9 +166,9 @@ def registered_alike(name: str, root: Path, settings: object) -> Mixture | None:
             f"the mixture {name!r} of the corpus {root} is registered already, by {owner}; "
             "rename one of them"
         )
-    for task in former.made_for_it:
-        if task in seqio.TaskRegistry.names():
-            seqio.TaskRegistry.remove(task)
+    for task_name in former.task_names:
+        if task_name in seqio.TaskRegistry.names():
+            seqio.TaskRegistry.remove(task_name)
     seqio.MixtureRegistry.remove(name)
     return None
 
@@ -184,18 +184,18 @@ def add(
     """Registers a mixture in SeqIO's registry and returns it.
 
     Args:
-      mixture: the mixture, with a name that is free by `registered_alike`.
+      mixture: the mixture, with a name that is free by `find_registered`.
       rates: name of a registered task -> its rate.
       root: the folder of the corpus.
       settings: all settings of the mixture, for comparison with later registrations.
       tasks: the tasks that were registered for this mixture, and are removed with it.
     """
-    made = tuple(tasks)
+    corpus_tasks = tuple(tasks)
     seqio.MixtureRegistry.add(mixture.name, list(rates.items()))
     _REGISTERED[mixture.name] = _Registration(
-        mixture, root, settings, tuple(task.task.name for task in made)
+        mixture, root, settings, tuple(task.task.name for task in corpus_tasks)
     )
-    _TASKS.update((task.task.name, task) for task in made)
+    _TASKS.update((task.task.name, task) for task in corpus_tasks)
     return mixture
 
 
@@ -204,12 +204,12 @@ class _Registration:
     mixture: Mixture
     root: Path
     settings: object
-    made_for_it: tuple[str, ...]  # task names
+    task_names: tuple[str, ...]  # registered for this mixture, and removed with it
 
 
 _REGISTERED: dict[str, _Registration] = {}  # by mixture name
 _TASKS: dict[str, CorpusTask] = {}  # by name
 
 
-def _without(ids: list[int], eos: int) -> Ids:
+def _strip_eos(ids: list[int], eos: int) -> Ids:
     return tuple(ids[:-1] if ids and ids[-1] == eos else ids)

@@ -17,7 +17,7 @@ from mmt.data import corpora, mixing, vocabulary
 from mmt.data.denoising import Denoiser, Denoising
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.pair import Pair
-from tasks.mixture import CorpusTask, Mixture, add, by_split, registered_alike
+from tasks.mixture import CorpusTask, Mixture, add, by_split, find_registered
 from tasks.sources import CorpusSource
 
 
@@ -61,8 +61,8 @@ def register(
         return {texts.name: texts}
     name = mixture_names(corpus)[1]
     settings = (corpus, corpus.hash(), features, temperature, denoising, share)
-    mixed = registered_alike(name, corpus.root, settings) or add(
-        _both(name, pairs, texts),
+    mixed = find_registered(name, corpus.root, settings) or add(
+        _mix_both(name, pairs, texts),
         _rates(pairs.name, 1 - share) | _rates(texts.name, share),
         root=corpus.root,
         settings=settings,
@@ -72,7 +72,7 @@ def register(
 
 def _register_texts(
     corpus: corpora.Corpus,
-    read: tuple[corpora.Corpus, ...],
+    corpora_read: tuple[corpora.Corpus, ...],
     features: Mapping[str, seqio.Feature],
     temperature: float,
     denoising: Denoising,
@@ -80,7 +80,7 @@ def _register_texts(
     """Registers the tasks of the monolingual text and their mixture."""
     name = mixture_names(corpus)[0]
     settings = (corpus, corpus.hash(), features, temperature, denoising)
-    if former := registered_alike(name, corpus.root, settings):
+    if former := find_registered(name, corpus.root, settings):
         return former
     text_tasks = {
         mixing.monolingual(code): _task(
@@ -92,8 +92,7 @@ def _register_texts(
         for code in corpus.monolingual
     }
     counts = {
-        component: text.source.num_input_examples("train")
-        for component, text in text_tasks.items()
+        component: text.source.num_input_examples("train") for component, text in text_tasks.items()
     }
     rates = mixing.mixing_rates(counts, temperature)
     mixture = Mixture(
@@ -102,7 +101,7 @@ def _register_texts(
         source="",
         sources=by_split(text_tasks),
         features=features,
-        corpora=read,
+        corpora=corpora_read,
         corpus_hash=corpus.hash(),
     )
     return add(
@@ -143,7 +142,7 @@ def denoise(
 ) -> tf.data.Dataset:
     """Makes an example of every text, with seeds from SeqIO."""
 
-    def noised(tokens: np.ndarray, seed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def noise_tokens(tokens: np.ndarray, seed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         key = int(np.uint32(seed[0])) << 32 | int(np.uint32(seed[1]))
         denoiser = Denoiser(how, sentinels())
         sides = denoiser.examples([tokens.tolist()], np.array([key >> 1]), [key])[0]
@@ -151,7 +150,7 @@ def denoise(
 
     @seqio.map_over_dataset(num_seeds=1)
     def noise_example(example: Mapping[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        sides = tf.numpy_function(noised, (example["targets"], seed), (tf.int32, tf.int32))
+        sides = tf.numpy_function(noise_tokens, (example["targets"], seed), (tf.int32, tf.int32))
         inputs, targets = (tf.ensure_shape(side, [None]) for side in sides)
         return {**example, "inputs": inputs, "targets": targets}
 
@@ -193,7 +192,7 @@ def _sentinels(features: Mapping[str, seqio.Feature]) -> Callable[[], Sequence[i
     return sentinels
 
 
-def _both(name: str, pairs: Mixture, texts: Mixture) -> Mixture:
+def _mix_both(name: str, pairs: Mixture, texts: Mixture) -> Mixture:
     """Returns the mixture of pairs and monolingual text, in cache order."""
     ordered = sorted(
         [*pairs.sources.items(), *texts.sources.items()],

@@ -52,8 +52,8 @@ class CorpusSource(seqio.DataSource):
     def __init__(self, corpus: corpora.Corpus, language: str) -> None:
         self.corpus, self.language = corpus, language
         counts = {split: corpus.count(language, split) for split in corpora.SPLITS}
-        present = {split: count for split, count in counts.items() if count}
-        super().__init__(splits=present, num_input_examples=present)
+        counts_of_splits = {split: count for split, count in counts.items() if count}
+        super().__init__(splits=counts_of_splits, num_input_examples=counts_of_splits)
 
     @property
     def supports_arbitrary_sharding(self) -> bool:
@@ -74,17 +74,17 @@ class CorpusSource(seqio.DataSource):
     ) -> tf.data.Dataset:
         """Returns the examples of a split, or of every n-th entry, in corpus order unless shuffled.
         """
-        number, part = len(self.list_shards(split)), (0, 1)
+        entries, shard = len(self.list_shards(split)), (0, 1)
         if shard_info:
-            part = shard_info.index, shard_info.num_shards
-        if part[1] > number:
+            shard = shard_info.index, shard_info.num_shards
+        if shard[1] > entries:
             raise ValueError(
-                f"{part[1]} shards of {number} entries; shard the dataset, as seqio.Task does"
+                f"{shard[1]} shards of {entries} entries; shard the dataset, as seqio.Task does"
             )
         text = tf.TensorSpec(shape=[None], dtype=tf.string)
         signature = {"inputs": text, "targets": text}
         dataset = tf.data.Dataset.from_generator(
-            lambda: ({key: chunk[key] for key in signature} for chunk in self.chunks(split, part)),
+            lambda: ({key: chunk[key] for key in signature} for chunk in self.chunks(split, shard)),
             output_signature=signature,
         )
         if shuffle:
@@ -100,7 +100,9 @@ class CorpusSource(seqio.DataSource):
         pairs = self._pairs(split, part)
         while batch := list(itertools.islice(pairs, self.chunk)):
             yield {
-                "inputs": np.array([_source(pair).encode() for pair in batch], object),
+                "inputs": np.array(
+                    [vocabulary.source_text(pair).encode() for pair in batch], object
+                ),
                 "targets": np.array([pair.target.encode() for pair in batch], object),
                 "corpus": np.array([pair.corpus for pair in batch], object),
                 "follows": np.array([pair.follows for pair in batch], bool),
@@ -108,7 +110,3 @@ class CorpusSource(seqio.DataSource):
 
     def _pairs(self, split: str, part: tuple[int, int]) -> Iterator[Pair]:
         return self.corpus.part(*part).pairs(self.language, split)
-
-
-def _source(pair: Pair) -> str:
-    return vocabulary.marked(pair.source, back_translated=pair.back_translated)

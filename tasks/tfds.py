@@ -158,31 +158,31 @@ def texts(dataset: tf.data.Dataset, of: TfdsSet) -> tf.data.Dataset:
       ValueError: the set has no translations between the two languages.
     """
     spec = dataset.element_spec
-    for name, inner in {"": spec, **spec}.items():
-        if isinstance(inner, dict) and {of.source, of.target} <= inner.keys():
-            return dataset.map(functools.partial(_fixed, name=name, of=of))
-        if isinstance(inner, dict) and {"language", "translation"} <= inner.keys():
-            both = dataset.filter(functools.partial(_has_both, name=name, of=of))
-            return both.map(functools.partial(_chosen, name=name, of=of))
+    for name, translations in {"": spec, **spec}.items():
+        if isinstance(translations, dict) and {of.source, of.target} <= translations.keys():
+            return dataset.map(functools.partial(_read_translation, name=name, of=of))
+        if isinstance(translations, dict) and {"language", "translation"} <= translations.keys():
+            bilingual = dataset.filter(functools.partial(_has_both_languages, name=name, of=of))
+            return bilingual.map(functools.partial(_read_variable, name=name, of=of))
     raise ValueError(
         f"TFDS set {of.tfds_name} has no translations between {of.source!r} and {of.target!r}; "
         f"its features: {spec}"
     )
 
 
-def _fixed(example: dict, *, name: str, of: TfdsSet) -> dict[str, tf.Tensor]:
-    inner = example[name] if name else example
-    return {"inputs": inner[of.source], "targets": inner[of.target]}
+def _read_translation(example: dict, *, name: str, of: TfdsSet) -> dict[str, tf.Tensor]:
+    translations = example[name] if name else example
+    return {"inputs": translations[of.source], "targets": translations[of.target]}
 
 
-def _has_both(example: dict, *, name: str, of: TfdsSet) -> tf.Tensor:
-    present = (example[name] if name else example)["language"]
-    return tf.reduce_any(present == of.source) & tf.reduce_any(present == of.target)
+def _has_both_languages(example: dict, *, name: str, of: TfdsSet) -> tf.Tensor:
+    codes = (example[name] if name else example)["language"]
+    return tf.reduce_any(codes == of.source) & tf.reduce_any(codes == of.target)
 
 
-def _chosen(example: dict, *, name: str, of: TfdsSet) -> dict[str, tf.Tensor]:
-    inner = example[name] if name else example
+def _read_variable(example: dict, *, name: str, of: TfdsSet) -> dict[str, tf.Tensor]:
+    translations = example[name] if name else example
     return {
-        side: tf.boolean_mask(inner["translation"], inner["language"] == language)[0]
+        side: tf.boolean_mask(translations["translation"], translations["language"] == language)[0]
         for side, language in (("inputs", of.source), ("targets", of.target))
     }

@@ -30,14 +30,18 @@ def vocabulary(
     target_size: int = 0,
     tags: Sequence[str] = (),
 ) -> dict[str, Path]:
-    """Returns {'source': file, 'target': file}, the corpus's SentencePiece models; trains missing
-    ones.
+    """Returns {'source': file, 'target': file}, the corpus's models; trains missing ones.
 
     They are under `$MMT_DATA/vocabularies/`. The file name has the corpus, its hash and the size,
-    so a changed corpus gets new models. Both sides share one model unless `target_size` is given.
-    The tag of the corpus's target (`<2eng>`) and `tags` become pieces. So does `<bt>` if the corpus
-    has back-translated pairs, and, in a shared vocabulary, sentinels (`<extra_id_0>` …) if it has
-    monolingual text.
+    so a changed corpus gets new models. The tag of the corpus's target (`<2eng>`) becomes a piece.
+    So does `<bt>` if the corpus has back-translated pairs, and, in a shared vocabulary, sentinels
+    (`<extra_id_0>` …) if it has monolingual text.
+
+    Args:
+      corpus: the corpus before cleaning.
+      size: number of pieces, of the source's vocabulary or of a shared one.
+      target_size: pieces of the target's vocabulary; 0: both sides share one.
+      tags: further pieces that are never split.
 
     >>> vocabulary(corpora.load("cldr"))["source"].name    # doctest: +SKIP
     'cldr-0f3b...-8000.model'
@@ -46,10 +50,16 @@ def vocabulary(
     return {side: training.run() for side, training in trainings.items()}
 
 
-def trained_on_use(
+def lazy_vocabularies(
     corpus: corpora.Corpus, cleaned: corpora.Corpus, *, size: int, target_size: int = 0
 ) -> dict[str, seqio.Vocabulary]:
-    """Returns the vocabularies of `vocabulary` for SeqIO, trained on `cleaned` on first use."""
+    """Returns the vocabularies of `vocabulary` for SeqIO, trained on first use.
+
+    Args:
+      corpus: the corpus before cleaning; the files have its name and hash.
+      cleaned: the text to train on.
+      size, target_size: see `vocabulary`.
+    """
     trainings = _trainings(corpus, cleaned, size, target_size, ())
     if not target_size:
         return dict.fromkeys(trainings, TrainedVocabulary(trainings["source"]))
@@ -77,9 +87,9 @@ class VocabularyTraining:
     @functools.cached_property
     def path(self) -> Path:
         """Returns the path of the model, which may not exist yet."""
-        others = [tag for tag in self.tags if tag != vocab.tag(self.corpus.target)]
-        parts = [self.corpus.name, self.corpus.hash(), str(self.size), *others]
-        stem = "-".join(re.sub(r"[^\w.]", "", part) for part in parts)
+        other_tags = [tag for tag in self.tags if tag != vocab.tag(self.corpus.target)]
+        name_parts = [self.corpus.name, self.corpus.hash(), str(self.size), *other_tags]
+        stem = "-".join(re.sub(r"[^\w.]", "", part) for part in name_parts)
         side = "" if self.side == "both" else f".{self.side}"
         return data_root() / "vocabularies" / f"{stem}{side}.model"
 
@@ -90,10 +100,11 @@ class VocabularyTraining:
             text = self.cleaned or prepare.cleaned(self.corpus)
             texts = vocab.training_texts(text, side=self.side)
             with status.phase(f"training a vocabulary of {self.size:,} pieces"):
-                vocab.train(texts, self.path, size=self.size, tags=[*self.tags, *self._marks()])
+                tags = [*self.tags, *self._special_pieces()]
+                vocab.train(texts, self.path, size=self.size, tags=tags)
         return self.path
 
-    def _marks(self) -> Iterator[str]:
+    def _special_pieces(self) -> Iterator[str]:
         """Returns the special pieces of the corpus; their hash is in the path."""
         if self.corpus.reverse:
             yield from (vocab.tag_of(self.corpus, code) for code in self.corpus.languages)

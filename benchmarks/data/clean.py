@@ -21,8 +21,8 @@ from rich.table import Table
 
 from mmt.data import corpora
 from mmt.data.cleaning import prepare, rulebook
-from mmt.data.cleaning.corpus_rules import Learnt
-from mmt.data.cleaning.rules import About, Dropped
+from mmt.data.cleaning.corpus_rules import LengthRatios
+from mmt.data.cleaning.rules import Dropped, RuleContext
 from mmt.data.pair import Pair
 
 LETTERS = {
@@ -116,7 +116,7 @@ def by_rule(count: int = 4000) -> dict[str, list[float]]:
         sides = zip(words.sentences(sizes, random), english.sentences(sizes, random), strict=True)
         pairs = [Pair(*two, code, "made_up", line) for line, two in enumerate(sides)]
         tests = {"test": {code: [p.source for p in pairs[:50]], "eng_Latn": ["none of it"]}}
-        about = About(code, "eng_Latn", Learnt(count, 0.0, 0.3), tests, {}, count)
+        about = RuleContext(code, "eng_Latn", LengthRatios(count, 0.0, 0.3), tests, {}, count)
         for name, make in rulebook.RULES.items():
             rule, start = make(about), time.process_time()
             for pair in pairs:

@@ -88,7 +88,7 @@ class _Road:
 
     def __call__(self) -> Iterator[cache.Piece]:
         clean = corpus_rules.duplicates(
-            rules.About(self._code, made_up.TARGET, pairs=self._pairs)
+            rules.RuleContext(self._code, made_up.TARGET, pairs=self._pairs)
         )
         for first in range(0, self._pairs, _PART):
             self._clock.phase("make")
@@ -136,7 +136,7 @@ def index(folder: Path, pairs: int, count: int) -> Values:
             for part in made_up.token_lengths(number, size):
                 part.tofile(out)
         began = time.process_time()
-        longest.write(longest.file(directory, code), np.load(path, mmap_mode="r"))
+        longest.write(longest.path_of(directory, code), np.load(path, mmap_mode="r"))
         seconds += time.process_time() - began
     sides = ("source", "target")
     manifest = Manifest(
@@ -236,9 +236,7 @@ def _vocabulary(folder: Path, words: int) -> Path:
         lines = [side for group in made_up.texts(0, 4 * made_up.GROUP, 6) for pair in group
                  for side in pair]  # fmt: skip
         names = [f"{language.name}" for language in languages.all_languages()]
-        vocabulary.train(
-            lines + names, model, size=1000 if short else 4000, tags=["<2eng>"]
-        )
+        vocabulary.train(lines + names, model, size=1000 if short else 4000, tags=["<2eng>"])
     return model
 
 

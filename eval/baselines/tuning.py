@@ -63,7 +63,7 @@ class Plan:
     own_vocabulary: bool = False
 
     def __post_init__(self) -> None:
-        if self.stages is not None and not stages.planned(self.stages, None):
+        if self.stages is not None and not stages.planned_stages(self.stages, None):
             raise ValueError("baselines.Plan.stages is empty; allowed: one Stage or more, or None")
         if self.epochs <= 0:
             raise ValueError(f"BASELINE_EPOCHS: {self.epochs}; allowed: more than 0")

@@ -107,7 +107,7 @@ def _stats(args: argparse.Namespace) -> None:
     from mmt.data import corpora, stats
 
     corpus = corpora.load(args.corpus)
-    for line in stats.matched(corpus):
+    for line in stats.describe_entries(corpus):
         print(line, file=sys.stderr)
     rows = stats.stats(corpus, args.temperature)
     print("\n".join(map(as_json, rows)) if args.json else stats.table(rows))
@@ -161,8 +161,9 @@ def _forecast(args: argparse.Namespace) -> None:
 
     if args.bindings and not args.gin_file:
         raise ValueError("--gin.… bindings change a gin file: name it with --gin_file")
-    asked = request.Asked(*(getattr(args, name) for name in request.Asked._fields))
-    expected, fitted = request.foresee(asked, args.gin_file or (), args.bindings)
+    fields = request.ForecastArguments._fields
+    arguments = request.ForecastArguments(*(getattr(args, name) for name in fields))
+    expected, fitted = request.make_forecast(arguments, args.gin_file or (), args.bindings)
     if args.figure:
         from eval.report.figures import mixture
 

@@ -1,7 +1,7 @@
 """Aligns the words of a cache's training examples, for guided cross-attention.
 
 The aligner is fast_align (Dyer et al. 2013), in the package systran-align. It sees token ids, so no
-text is needed. Every language has a model of its own: a model of several languages aligns worse,
+text is needed. Every language has a separate model: a model of several languages aligns worse,
 even where a language has only 1,000 pairs.
 """
 
@@ -55,7 +55,7 @@ class Aligner:
         missing = [
             code
             for code, count in sorted(counts.items(), key=lambda item: -item[1])
-            if count and not is_monolingual(code) and not alignments.file(cache, code).is_file()
+            if count and not is_monolingual(code) and not alignments.path_of(cache, code).is_file()
         ]
         total = sum(counts[code] for code in missing)
         count = min(self.processes or len(os.sched_getaffinity(0)), len(missing))
@@ -76,19 +76,19 @@ class _Pair(NamedTuple):
     target_start: int
 
 
-def _align(shared: tuple[Aligner, Cache], language: str, done: Callable[[int], None]) -> None:
+def _align(shared: tuple[Aligner, Cache], language: str, advance: Callable[[int], None]) -> None:
     """Aligns a language and writes its file."""
     options, cache = shared
     with tempfile.TemporaryDirectory(prefix="mmt-align-") as folder:
-        aligner = _fitted(options, cache, language, Path(folder))
+        aligner = _fit_aligner(options, cache, language, Path(folder))
         links, decoded = [], []
         source_start = target_start = 0
         for chunk, pairs in _pairs(cache, language):
-            found = aligner.align_batch([p.source for p in pairs], [p.target for p in pairs])
+            results = aligner.align_batch([p.source for p in pairs], [p.target for p in pairs])
             links += [
                 np.array(result["alignments"], np.int64).reshape(-1, 2)
                 + (source_start + pair.source_start, target_start + pair.target_start)
-                for pair, result in zip(pairs, found, strict=True)
+                for pair, result in zip(pairs, results, strict=True)
             ]
             decoded.append(chunk)
             source_start += len(chunk.inputs)
@@ -97,23 +97,23 @@ def _align(shared: tuple[Aligner, Cache], language: str, done: Callable[[int], N
         np.concatenate([getattr(chunk, name) for chunk in decoded])
         for name in ("inputs", "input_lengths", "targets")
     )
-    chosen = best_links(np.concatenate([*links, np.zeros((0, 2), np.int64)]), inputs, targets)
+    best = best_links(np.concatenate([*links, np.zeros((0, 2), np.int64)]), inputs, targets)
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
     position = np.arange(len(inputs)) - starts + 1
-    aligned = np.where(chosen < 0, 0, position[chosen])
+    aligned = np.where(best < 0, 0, position[best])
     aligned = np.where(aligned > _LARGEST, 0, aligned).astype(np.uint16)
-    alignments.write(alignments.file(cache, language), aligned)
-    done(len(lengths))
+    alignments.write(alignments.path_of(cache, language), aligned)
+    advance(len(lengths))
 
 
-def _fitted(options: Aligner, cache: Cache, language: str, folder: Path) -> Any:
+def _fit_aligner(options: Aligner, cache: Cache, language: str, folder: Path) -> Any:
     """Returns fast_align's models of both directions, fitted to the language's examples."""
     import systran_align
 
     text, forward, backward = (str(folder / name) for name in ("pairs", "forward", "backward"))
-    with open(text, "w", encoding="ascii") as lines:
+    with open(text, "w", encoding="ascii") as file:
         for _, pairs in _pairs(cache, language):
-            lines.writelines(f"{' '.join(p.source)} ||| {' '.join(p.target)}\n" for p in pairs)
+            file.writelines(f"{' '.join(p.source)} ||| {' '.join(p.target)}\n" for p in pairs)
     systran_align.generate_alignment_probabilities(
         text, forward, backward, iterations=options.iterations,
         favor_diagonal=options.favor_diagonal, optimize_tension=options.favor_diagonal,
@@ -155,12 +155,12 @@ def best_links(
       links: (source, target) indices into `inputs` and `targets`, the tokens of all examples.
     """
     source, target = inputs[links[:, 0]].astype(np.int64), targets[links[:, 1]]
-    _, pair, together = np.unique(
+    _, pair, pair_counts = np.unique(
         source * (int(targets.max(initial=0)) + 1) + target, return_inverse=True, return_counts=True
     )
-    score = together[pair] / np.bincount(source, minlength=1)[source]
+    score = pair_counts[pair] / np.bincount(source, minlength=1)[source]
     order = np.lexsort((links[:, 0], -score, links[:, 1]))
-    linked, first = np.unique(links[order, 1], return_index=True)
-    chosen = np.full(len(targets), -1, np.int64)
-    chosen[linked] = links[order[first], 0]
-    return chosen
+    linked, first_links = np.unique(links[order, 1], return_index=True)
+    best = np.full(len(targets), -1, np.int64)
+    best[linked] = links[order[first_links], 0]
+    return best

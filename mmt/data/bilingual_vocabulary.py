@@ -15,7 +15,7 @@ from mmt.data import cache, vocabulary
 from mmt.data.cache import Cache
 from mmt.data.vocabulary import Vocabulary
 
-_MOST = 60_000  # most pairs that a vocabulary is trained on, as for a corpus
+_MAX_PAIRS = 60_000  # most pairs that a vocabulary is trained on, as for a corpus
 
 TextPair = tuple[str, str]  # a source with its tag, a target
 
@@ -48,9 +48,9 @@ def bilingual_cache(shared: Cache, language: str, sizes: Mapping[str, int]) -> C
     sizes = {"both": sizes["source"], **sizes}
     name = "-".join([shared.directory.name, language, *(str(sizes[side]) for side in sides)])
     directory = shared.directory.with_name(name)
-    if _is_of(directory, shared, language):
+    if _has_cache_of(directory, shared, language):
         return cache.open_cache(directory)
-    pairs = list(shared.pairs(language, "train", every=-(-count // _MOST)))
+    pairs = list(shared.pairs(language, "train", every=-(-count // _MAX_PAIRS)))
     with tempfile.TemporaryDirectory() as folder:
         files = {}
         for side in sides:
@@ -73,12 +73,12 @@ def bilingual_cache(shared: Cache, language: str, sizes: Mapping[str, int]) -> C
     return cache.open_cache(directory)
 
 
-def _is_of(directory: Path, shared: Cache, language: str) -> bool:
+def _has_cache_of(directory: Path, shared: Cache, language: str) -> bool:
     """Returns whether `directory` has a complete cache of the shared one's text."""
     expected = shared.manifest.only([language])
     with contextlib.suppress(ValueError):
-        present = cache.open_cache(directory).manifest
-        return (present.corpus_hash, present.counts) == (expected.corpus_hash, expected.counts)
+        manifest = cache.open_cache(directory).manifest
+        return (manifest.corpus_hash, manifest.counts) == (expected.corpus_hash, expected.counts)
     return False
 
 

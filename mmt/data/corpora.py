@@ -44,8 +44,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmt import languages, suggest
 from mmt.data import entries, readers
-from mmt.data.entries import MONOLINGUAL
-from mmt.data.entries import misplaced as _misplaced
+from mmt.data.entries import MONOLINGUAL, describe_misplaced
 from mmt.data.pair import SPLITS, Pair
 from mmt.data.readers import locales
 from mmt.data.readers.files import Files
@@ -54,7 +53,7 @@ from mmt.system import text_lines, toml_place
 if TYPE_CHECKING:
     from mmt.data.cleaning.rulebook import Rulebook
 
-_EACH = "*"  # in place of a language: each one of a folder of locales
+_ALL_LOCALES = "*"  # in place of a language: each one of a folder of locales
 _TEXTS = ("domain", "licence")
 EMBEDDED = "cldr"  # the name of the embedded corpus for `load`
 
@@ -108,7 +107,7 @@ class Corpus:
 
     @property
     def back_translated(self) -> bool:
-        """Whether some training pairs are back-translated."""
+        """Returns whether some training pairs are back-translated."""
         files = self.files.get("train", {}).values()  # a TFDS corpus has no files
         return any(entry.back_translated for of_language in files for entry in of_language)
 
@@ -202,13 +201,13 @@ class Corpus:
         return tuple(entry for entry in files if not (self.reverse and entry.back_translated)), code
 
     def _read(self, files: Files, language: str) -> Iterator[Pair]:
-        last = 0
+        last_line = 0
         for line, source, target, name in readers.read(files):
             source = "" if files.text else source
             if self.reverse and not files.text:
                 source, target = target, source
-            follows = files.documents and last > 0 and line == last + 1
-            last = line
+            follows = files.documents and last_line > 0 and line == last_line + 1
+            last_line = line
             yield Pair(
                 source, target, language, files.name, line, name, files.back_translated, follows
             )
@@ -233,13 +232,15 @@ def load(path: str | Path) -> Corpus:
 
 def check_place(path: str | Path) -> Path:
     """Returns the path of a corpus's description, unread. Raises ValueError if there is none."""
-    given = Path(path)
-    file = given / "corpus.toml" if given.is_dir() else given
+    given_path = Path(path)
+    file = given_path / "corpus.toml" if given_path.is_dir() else given_path
     if path != EMBEDDED and not file.is_file():
-        what = _misplaced(file) or f"no corpus at {str(path)!r}{_near(given, EMBEDDED)}"
+        problem = (
+            describe_misplaced(file) or f"no corpus at {str(path)!r}{_hint(given_path, EMBEDDED)}"
+        )
         raise ValueError(
-            f"{what}; a corpus is a folder with a corpus.toml, such a file, or {EMBEDDED!r}, the "
-            "embedded one"
+            f"{problem}; a corpus is a folder with a corpus.toml, such a file, or {EMBEDDED!r}, "
+            "the embedded one"
         )
     return file
 
@@ -262,26 +263,29 @@ class _Description:
         for key in self.content:
             if key not in allowed:
                 choices = suggest.choices(key, allowed)
-                raise ValueError(f"{self._at(key)}: unknown key {key!r}; {choices}")
+                raise ValueError(f"{self._location(key)}: unknown key {key!r}; {choices}")
         name = self.content.get("name", re.sub(r"\W", "_", self.file.absolute().parent.name))
         if not isinstance(name, str) or not re.fullmatch(r"[\w.]+", name):
             raise ValueError(
-                f"{self._at('name')}: name is {name!r}; allowed are letters, digits, '_' and '.'"
+                f"{self._location('name')}: name is {name!r}; allowed are letters, digits, '_' and "
+                "'.'"
             )
-        target = self._language("target", self.content.get("target", "eng"), self._at("target"))
+        target = self._language(
+            "target", self.content.get("target", "eng"), self._location("target")
+        )
         files = {split: self._split(split, target) for split in SPLITS}
         if MONOLINGUAL in self.content:
             files[MONOLINGUAL] = self._split(MONOLINGUAL, target)
         if not files["train"] and ("train" in self.content or not any(files.values())):
-            raise ValueError(f"{self._at('train')}: no languages: [train] names none")
+            raise ValueError(f"{self._location('train')}: no languages: [train] names none")
         for split in SPLITS[1:] if files["train"] else ():
             keys = {languages.find(key).code: key for key in self.content.get(split, {})
-                    if key != _EACH}  # fmt: skip
+                    if key != _ALL_LOCALES}  # fmt: skip
             for code in files[split]:
-                key = keys.get(code, _EACH)
+                key = keys.get(code, _ALL_LOCALES)
                 if code not in files["train"]:
                     raise ValueError(
-                        f"{self._at(key, split)}: {key} ({code}) has no [train] pairs; "
+                        f"{self._location(key, split)}: {key} ({code}) has no [train] pairs; "
                         f"{suggest.choices(code, sorted(files['train']))}"
                     )
         domain, licence = map(self._text, _TEXTS)
@@ -298,7 +302,7 @@ class _Description:
     def _text(self, key: str) -> str:
         text = self.content.get(key, "")
         if not isinstance(text, str) or not text_lines.one_line(text):
-            raise ValueError(f"{self._at(key)}: {key} is {text!r}; expected text on one line")
+            raise ValueError(f"{self._location(key)}: {key} is {text!r}; expected text on one line")
         return text
 
     def _clean(self) -> "Rulebook | None":
@@ -306,56 +310,56 @@ class _Description:
             return None
         from mmt.data.cleaning import rulebook  # imported late: loads ftfy, which few corpora need
 
-        return rulebook.parse(self.content["clean"], self._at, folder=self.file.parent)
+        return rulebook.parse(self.content["clean"], self._location, folder=self.file.parent)
 
     def _split(self, split: str, target: str) -> dict[str, tuple[Files, ...]]:
         table = self.content.get(split, {})
         if not isinstance(table, dict):
-            raise ValueError(f"{self._at(split)}: {split} must be a table, [{split}]")
+            raise ValueError(f"{self._location(split)}: {split} must be a table, [{split}]")
         files: dict[str, tuple[Files, ...]] = {}
-        for key, value in self._each_language(table, split, target).items():
-            at = self._at(key, split)
-            code = self._language("language", key, at)
+        for key, value in self._expand_locales(table, split, target).items():
+            location = self._location(key, split)
+            code = self._language("language", key, location)
             if code == target and split != MONOLINGUAL:
-                raise ValueError(f"{at}: {key} ({code}) is the target and cannot be a source")
+                raise ValueError(f"{location}: {key} ({code}) is the target and cannot be a source")
             if code in files:
-                raise ValueError(f"{at}: {key} ({code}) is listed already under another name")
-            written = value if isinstance(value, list) else [value]
-            if not written:
-                raise ValueError(f"{at}: {key} has no files")
-            place = entries.Place(self.file.parent, split, (code, target))
+                raise ValueError(f"{location}: {key} ({code}) is listed already under another name")
+            listed_entries = value if isinstance(value, list) else [value]
+            if not listed_entries:
+                raise ValueError(f"{location}: {key} has no files")
+            context = entries.EntryContext(self.file.parent, split, (code, target))
             try:
-                files[code] = entries.read_all(written, place)
+                files[code] = entries.read_all(listed_entries, context)
             except (ValueError, OSError) as error:
-                raise ValueError(f"{at}: {error}") from None
+                raise ValueError(f"{location}: {error}") from None
         return files
 
-    def _each_language(self, table: dict[str, Any], split: str, target: str) -> dict[str, Any]:
+    def _expand_locales(self, table: dict[str, Any], split: str, target: str) -> dict[str, Any]:
         """Returns a table with the languages of a folder of locales in place of `"*"`."""
-        if _EACH not in table:
+        if _ALL_LOCALES not in table:
             return table
-        at, value = self._at(_EACH, split), table[_EACH]
+        location, value = self._location(_ALL_LOCALES, split), table[_ALL_LOCALES]
         if not isinstance(value, dict) or not isinstance(value.get("locales"), str):
-            raise ValueError(f'{at}: "*" is {value!r}; expected {{ locales = "folder" }}')
-        named = {languages.find(key).code for key in table if key != _EACH}
+            raise ValueError(f'{location}: "*" is {value!r}; expected {{ locales = "folder" }}')
+        listed_codes = {languages.find(key).code for key in table if key != _ALL_LOCALES}
         try:
             codes = locales.languages(self.file.parent / value["locales"], target)
         except (ValueError, OSError) as error:
-            raise ValueError(f"{at}: {error}") from None
-        rest = {key: value for key, value in table.items() if key != _EACH}
-        return rest | {code: value for code in codes if code not in named}
+            raise ValueError(f"{location}: {error}") from None
+        other_entries = {key: value for key, value in table.items() if key != _ALL_LOCALES}
+        return other_entries | {code: value for code in codes if code not in listed_codes}
 
-    def _language(self, what: str, name: object, at: str) -> str:
+    def _language(self, role: str, name: object, location: str) -> str:
         try:
             return languages.find(str(name)).code
         except ValueError as error:
-            raise ValueError(f"{at}: {what}: {error}") from None
+            raise ValueError(f"{location}: {role}: {error}") from None
 
-    def _at(self, key: str, table: str = "") -> str:
+    def _location(self, key: str, table: str = "") -> str:
         return toml_place.located(self.text, self.file, key, table)
 
 
-def _near(path: Path, *others: str) -> str:
+def _hint(path: Path, *others: str) -> str:
     names = [*(os.listdir(path.parent) if path.parent.is_dir() else []), *others]
     return suggest.hint(path.name, [name for name in names if name != path.name], 2)
 

@@ -101,7 +101,7 @@ class CurriculumSampler:
         self.changes = tuple(changes)
         self.ends = [*ends, *[None] * (len(self.stages) - 1 - len(ends))]  # None: not known yet
         self.parts: list[ActiveStage] = []
-        self._again = functools.partial(
+        self._rebuild = functools.partial(
             CurriculumSampler, stages, counts, rows=rows, density=density
         )
         self.rows = rows
@@ -110,35 +110,35 @@ class CurriculumSampler:
         for number in range(len(self.stages)):
             start = self.ends[number - 1] if number else 0
             if start is not None:
-                self.parts.append(self._part(stage_rates(self.stages[number], counts), start))
+                self.parts.append(self._new_part(stage_rates(self.stages[number], counts), start))
                 if number < len(self.ends) and self.ends[number] is None:
-                    self.ends[number] = self._end(number)
+                    self.ends[number] = self._stage_end(number)
         for change in self.changes if self.last_start() is not None else ():
-            self._change(change)
+            self._apply_change(change)
 
     def at(
         self, draws: Int[np.ndarray, "n"]
     ) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
         """Returns each draw's language, how often that was drawn before, and its stage."""
-        which = self._which(draws)
+        part_numbers = self._part_numbers(draws)
         languages = np.empty(len(draws), np.int64)
         appearances = np.empty(len(draws), np.int64)
-        for number in np.unique(which).tolist():
-            in_stage = which == number
+        for number in np.unique(part_numbers).tolist():
+            in_stage = part_numbers == number
             languages[in_stage], appearances[in_stage] = self.parts[number].at(draws[in_stage])
-        return languages, appearances, np.minimum(which, len(self.stages) - 1)
+        return languages, appearances, np.minimum(part_numbers, len(self.stages) - 1)
 
     def before(self, draw: int) -> Int[np.ndarray, "languages"]:
         """Returns how often each language appears in the draws before `draw`."""
-        return self.parts[int(self._which(np.array([draw]))[0])].before(draw)
+        return self.parts[self._part_number(draw)].before(draw)
 
     def when(self, language: int, appearance: int) -> int:
         """Returns the draw of a language's appearance (0, 1, ...); ValueError if there is none."""
         for part in reversed(self.parts):
             component = np.flatnonzero(part.components == language)
-            left = appearance - int(part.base[language])
-            if component.size and left >= 0:
-                return part.start + part.sampler.when(int(component[0]), left)
+            remaining = appearance - int(part.base[language])
+            if component.size and remaining >= 0:
+                return part.start + part.sampler.when(int(component[0]), remaining)
         raise ValueError(f"appearance {appearance} of language {language} never comes")
 
     def last_start(self) -> int | None:
@@ -148,7 +148,7 @@ class CurriculumSampler:
 
     def rates(self, draw: int) -> dict[str, float]:
         """Returns the mixing rates at a draw."""
-        part = self.parts[int(self._which(np.array([draw]))[0])]
+        part = self.parts[self._part_number(draw)]
         return dict(zip(self.counts, part.rates.tolist(), strict=True))
 
     def planned_rates(self) -> dict[str, float]:
@@ -174,10 +174,9 @@ class CurriculumSampler:
 
     def rows_for(self, draw: int) -> float:
         """Returns about how many rows precede `draw`: the inverse of `draws_in`."""
-        number = int(self._which(np.array([draw]))[0])
-        return self._rows_before(number) + (
-            draw - self.parts[number].start
-        ) / self._density_of(number)
+        number = self._part_number(draw)
+        draws = draw - self.parts[number].start
+        return self._rows_before(number) + draws / self._density_of(number)
 
     def warnings(self, rows: int) -> list[str]:
         """Returns warnings about a run of `rows` rows.
@@ -197,43 +196,45 @@ class CurriculumSampler:
             mixture = self.stages[number].mixing
             if mixture is None or mixture.max_epochs is None or mixture.examples is None:
                 continue
-            later = [total, *(other.start for other in self.parts[number + 1 : len(self.stages)])]
-            if (drawn := min(later) - part.start) > 1.01 * mixture.examples:
+            later_parts = self.parts[number + 1 : len(self.stages)]
+            end = min([total, *(later.start for later in later_parts)])
+            if (examples := end - part.start) > 1.01 * mixture.examples:
                 stage = f"stage {number + 1}" if len(self.stages) > 1 else "the run"
                 messages.append(
                     f"mixing.Mixing.max_epochs = {mixture.max_epochs:g} is exceeded: examples = "
-                    f"{mixture.examples:,}, but {stage} draws about {drawn:,}; set examples to "
+                    f"{mixture.examples:,}, but {stage} draws about {examples:,}; set examples to "
                     "this or more"
                 )
         return messages
 
-    def watching(self) -> Stage | None:
+    def loss_watched_stage(self) -> Stage | None:
         """Returns the current stage if it ends by a validation loss; else None."""
         number = len(self.parts) - 1
         return None if number >= len(self.ends) else self.stages[number]
 
     def ended(self, draw: int) -> "CurriculumSampler":
-        """Returns the sampler in which the stage of `watching` ends before `draw`."""
-        return self._again(ends=[*self.ends[: len(self.parts) - 1], draw])
+        """Returns the sampler in which the stage of `loss_watched_stage` ends before `draw`."""
+        return self._rebuild(ends=[*self.ends[: len(self.parts) - 1], draw])
 
     def resumed(
         self, ends: Sequence[int | None], changes: Sequence[RateChange] = ()
     ) -> "CurriculumSampler":
         """Returns the sampler with the ends and changes that the run has determined so far."""
-        return self._again(ends=ends, changes=changes)
+        return self._rebuild(ends=ends, changes=changes)
 
     def settings(self) -> dict[str, Any]:
         """Returns everything that the meaning of a draw depends on, except `ends`."""
         mixtures = [self._stage_settings(stage) for stage in self.stages]
         if len(mixtures) == 1 and not (self.stages[0].modifiers or self.stages[0].max_targets):
             return mixtures[0]
-        others = [
+        stage_options = [
             {"until": dict(stage.until or {}), "modifiers": dict(stage.modifiers or {})}
             | ({"max_targets": stage.max_targets} if stage.max_targets else {})
             | ({"context_lines": stage.context_lines} if stage.context_lines > 1 else {})
             for stage in self.stages
         ]
-        return {"stages": [mixture | rest for mixture, rest in zip(mixtures, others, strict=True)]}
+        pairs = zip(mixtures, stage_options, strict=True)
+        return {"stages": [mixture | options for mixture, options in pairs]}
 
     def _stage_settings(self, stage: Stage) -> dict[str, Any]:
         mixture, rates = stage.mixing or Mixing(), stage_rates(stage, self.counts)
@@ -249,16 +250,19 @@ class CurriculumSampler:
         fraction = mixture.monolingual_fraction(self.counts)
         return settings if fraction is None else settings | {"monolingual": fraction}
 
-    def _which(self, draws: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+    def _part_numbers(self, draws: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
         return np.searchsorted([part.start for part in self.parts[1:]], draws, side="right")
 
-    def _part(self, drawn: Float[np.ndarray, "languages"], start: int) -> ActiveStage:
-        base = self.parts[-1].before(start) if self.parts else np.zeros(len(drawn), np.int64)
-        components = np.flatnonzero(drawn)
-        sampler = MixtureSampler(drawn[components].tolist())
-        return ActiveStage(start, base, drawn, components, sampler)
+    def _part_number(self, draw: int) -> int:
+        return int(self._part_numbers(np.array([draw]))[0])
 
-    def _change(self, change: RateChange) -> None:
+    def _new_part(self, rates: Float[np.ndarray, "languages"], start: int) -> ActiveStage:
+        base = self.parts[-1].before(start) if self.parts else np.zeros(len(rates), np.int64)
+        components = np.flatnonzero(rates)
+        sampler = MixtureSampler(rates[components].tolist())
+        return ActiveStage(start, base, rates, components, sampler)
+
+    def _apply_change(self, change: RateChange) -> None:
         """Adds a part with other rates, or replaces the last one if it begins at the same draw."""
         stage = self.parts[len(self.stages) - 1]
         start = max(change.draw, stage.start)
@@ -266,10 +270,10 @@ class CurriculumSampler:
         planned = stage_rates(self.stages[-1], self.counts)
         rates = planned * [change.factors.get(code, 1.0) for code in self.counts]
         rates[acting] *= planned[acting].sum() / max(rates[acting].sum(), 1e-300)
-        part = self._part(rates, start)
+        changed_part = self._new_part(rates, start)
         if self.parts[-1].start == start:
             self.parts.pop()
-        self.parts.append(part)
+        self.parts.append(changed_part)
 
     def _density_of(self, part: int) -> float:
         return self._density(min(part, len(self.stages) - 1))
@@ -278,11 +282,11 @@ class CurriculumSampler:
         pairs = enumerate(itertools.pairwise(self.parts[: number + 1]))
         return math.fsum((b.start - a.start) / self._density_of(index) for index, (a, b) in pairs)
 
-    def _end(self, number: int) -> int | None:
+    def _stage_end(self, number: int) -> int | None:
         """Returns the first draw after a stage; None if it is not known in advance."""
         stage, part = self.stages[number], self.parts[number]
         until = dict(stage.until or {})
-        if stage.watched():
+        if stage.watched_loss():
             return None
         if "steps" in until:
             rows = until["steps"] * self.rows - self._rows_before(number)
@@ -290,21 +294,22 @@ class CurriculumSampler:
         elif "examples" in until:
             end = int(until["examples"])
         else:
-            end = max(self._through(part, *item) for item in epochs_of(until, self.counts).items())
+            epochs = epochs_of(until, self.counts)
+            end = max(self._draw_after(part, language, n) for language, n in epochs.items())
         if end > part.start:
             return end
-        if any(before.watched() for before in self.stages[:number]):
+        if any(earlier_stage.watched_loss() for earlier_stage in self.stages[:number]):
             return part.start  # the previous stage, which ends by a loss, ended too late
         raise ValueError(
             f"stage {number + 1} of {len(self.stages)} begins after {part.start:,} examples and "
             f"ends, by until = {until}, after {end:,}: until counts from the start of the run"
         )
 
-    def _through(self, part: ActiveStage, language: int, epochs: Number) -> int:
+    def _draw_after(self, part: ActiveStage, language: int, epochs: Number) -> int:
         """Returns the draw after which a language has been drawn for `epochs`."""
         count = math.ceil(epochs * list(self.counts.values())[language])
         if count <= part.base[language]:
             return 0
         component = int(np.flatnonzero(part.components == language)[0])
-        left = count - int(part.base[language])
-        return part.start + part.sampler.when(component, left - 1) + 1
+        remaining = count - int(part.base[language])
+        return part.start + part.sampler.when(component, remaining - 1) + 1

@@ -18,7 +18,7 @@ from mmt.data.mixing import uniform
 
 Ids = list[int]
 
-_IS_PREFIX, _PLACE = np.uint64(0x5DEECE66D), np.uint64(0xBB67AE85)  # two hashes of a line's number
+_IS_PREFIX, _CUT = np.uint64(0x5DEECE66D), np.uint64(0xBB67AE85)  # two hashes of a line's number
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Denoiser:
     """Makes the examples of one language.
 
     Args:
-      how: options of the examples.
+      options: of the examples.
       sentinels: ids of the sentinels, in order; a line has at most this number of noise spans.
 
     >>> denoiser = Denoiser(Denoising(density=0.4, span=2.0), [99, 98])
@@ -65,17 +65,20 @@ class Denoiser:
     [([99, 3, 4, 5, 6, 7, 98, 9], [99, 0, 1, 2, 98, 8])]
     """
 
-    def __init__(self, how: Denoising, sentinels: Sequence[int]):
+    def __init__(self, options: Denoising, sentinels: Sequence[int]):
         if not sentinels:
-            raise ValueError("span corruption needs a sentinel; the vocabulary has none")
-        self._how, self._sentinels = how, list(sentinels)
+            raise ValueError(
+                "span corruption needs sentinels, which the vocabulary does not have; train one on "
+                "a corpus with [monolingual] text"
+            )
+        self._options, self._sentinels = options, list(sentinels)
 
     def lengths(self, tokens: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n 2"]:
         """Returns the lengths of source and target, without EOS, of lines 0 ... n - 1."""
         count, lines = np.asarray(tokens, np.int64), np.arange(len(tokens))
         noise, spans = self._noise(count)
         sides = np.stack([count - noise + spans, noise + spans], axis=1)
-        cut = _cut(lines, count)
+        cut = _prefix_lengths(lines, count)
         return np.where(
             self._is_prefix(lines)[:, None], np.stack([cut, count - cut], axis=1), sides
         ).astype(np.int32)
@@ -87,24 +90,24 @@ class Denoiser:
         """
         count = np.array([len(tokens) for tokens in texts], np.int64)
         noise, spans = (column.tolist() for column in self._noise(count))
-        cuts = np.where(self._is_prefix(lines), _cut(lines, count), -1).tolist()
+        cuts = np.where(self._is_prefix(lines), _prefix_lengths(lines, count), -1).tolist()
         return [
             (list(tokens[:cut]), list(tokens[cut:])) if cut >= 0 else self._noised(tokens, *of_line)
             for tokens, cut, *of_line in zip(texts, cuts, noise, spans, keys, strict=True)
         ]
 
     def _noised(self, tokens: Sequence[int], noise: int, spans: int, key: int) -> tuple[Ids, Ids]:
-        chance = random.Random(key).random
-        kept = _segments(len(tokens) - noise + 2, spans + 1, chance)
-        kept[0] -= 1  # a line may begin or end with a noise span
-        removed = _segments(noise, spans, chance)
+        random_number = random.Random(key).random
+        kept_lengths = _segments(len(tokens) - noise + 2, spans + 1, random_number)
+        kept_lengths[0] -= 1  # a line may begin or end with a noise span
+        noise_lengths = _segments(noise, spans, random_number)
         source: Ids = []
         target: Ids = []
         start = 0
-        for sentinel, before, span in zip(self._sentinels, kept, removed, strict=False):
-            source += [*tokens[start : start + before], sentinel]
-            target += [sentinel, *tokens[start + before : start + before + span]]
-            start += before + span
+        for sentinel, kept, span in zip(self._sentinels, kept_lengths, noise_lengths, strict=False):
+            source += [*tokens[start : start + kept], sentinel]
+            target += [sentinel, *tokens[start + kept : start + kept + span]]
+            start += kept + span
         return source + list(tokens[start:]), target
 
     def _noise(
@@ -114,20 +117,22 @@ class Denoiser:
 
         At least one token is noise; of two or more tokens at least one is kept. Spans do not touch.
         """
-        noise = np.clip(np.round(count * self._how.density), 1, np.maximum(count - 1, 1))
-        spans = np.maximum(np.round(noise / self._how.span), 1)
-        most = np.minimum(len(self._sentinels), np.maximum(count - noise, 1))
-        return noise.astype(np.int64), np.minimum(spans, most).astype(np.int64)
+        noise = np.clip(np.round(count * self._options.density), 1, np.maximum(count - 1, 1))
+        spans = np.maximum(np.round(noise / self._options.span), 1)
+        max_spans = np.minimum(len(self._sentinels), np.maximum(count - noise, 1))
+        return noise.astype(np.int64), np.minimum(spans, max_spans).astype(np.int64)
 
     def _is_prefix(self, lines: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
-        return uniform(lines.astype(np.uint64) ^ _IS_PREFIX) < self._how.prefix_lm
+        return uniform(lines.astype(np.uint64) ^ _IS_PREFIX) < self._options.prefix_lm
 
 
-def _cut(lines: Int[np.ndarray, "n"], count: Int[np.ndarray, "n"]) -> Int[np.ndarray, "n"]:
+def _prefix_lengths(
+    lines: Int[np.ndarray, "n"], count: Int[np.ndarray, "n"]
+) -> Int[np.ndarray, "n"]:
     """Returns the positions that divide lines into prefix and rest; neither is empty if possible.
     """
-    place = uniform(lines.astype(np.uint64) ^ _PLACE)
-    return np.minimum(1 + (place * (count - 1)).astype(np.int64), count - 1)
+    fraction = uniform(lines.astype(np.uint64) ^ _CUT)
+    return np.minimum(1 + (fraction * (count - 1)).astype(np.int64), count - 1)
 
 
 def _segments(total: int, parts: int, chance: Callable[[], float]) -> list[int]:
@@ -135,4 +140,4 @@ def _segments(total: int, parts: int, chance: Callable[[], float]) -> list[int]:
     cuts: set[int] = set()
     while len(cuts) < parts - 1:
         cuts.add(1 + int(chance() * (total - 1)))
-    return [after - before for before, after in pairwise([0, *sorted(cuts), total])]
+    return [end - start for start, end in pairwise([0, *sorted(cuts), total])]

@@ -30,33 +30,34 @@ _RECORDS = (".jsonl", ".ndjson", ".json", ".parquet")
 MONOLINGUAL = "monolingual"  # the table of monolingual text
 
 
-class Place(NamedTuple):
-    """The place of an entry: the description's folder, the split, both languages' FLORES codes."""
+class EntryContext(NamedTuple):
+    """The context of an entry: the description's folder, the split, both languages' FLORES codes.
+    """
 
     root: Path
     split: str
     languages: tuple[str, str]
 
 
-def read_all(written: Iterable[object], place: Place) -> tuple[Files, ...]:
+def read_all(listed_entries: Iterable[object], context: EntryContext) -> tuple[Files, ...]:
     """Returns the files of all entries of a language.
 
     Raises:
       ValueError: as `read`; and for entries that share a name or repeat each other. (Mixing rates,
         not repetition, give an entry more weight.)
     """
-    way = read_text if place.split == MONOLINGUAL else read
-    files = [file for entry in written for file in way(entry, place)]
+    read_entry = read_text if context.split == MONOLINGUAL else read
+    files = [file for entry in listed_entries for file in read_entry(entry, context)]
     named: dict[str, Path] = {}
-    seen: dict[tuple[object, ...], Path] = {}
+    first_files: dict[tuple[object, ...], Path] = {}
     for file in files:
-        both = _real(file.source), _real(file.target), file.columns
-        if both in seen:
-            again = "" if seen[both] == file.source else f" ({seen[both]})"
+        sides = _real(file.source), _real(file.target), file.columns
+        if sides in first_files:
+            earlier_file = "" if first_files[sides] == file.source else f" ({first_files[sides]})"
             raise ValueError(
-                f"{file.source}{again} is listed twice; an entry may not repeat another"
+                f"{file.source}{earlier_file} is listed twice; an entry may not repeat another"
             )
-        seen[both] = file.source
+        first_files[sides] = file.source
         if named.setdefault(file.name, file.source) != file.source:
             raise ValueError(f"{named[file.name]} and {file.source} are both named {file.name!r}")
     return tuple(files)
@@ -66,13 +67,13 @@ def _real(path: Path | None) -> Path | None:
     return path and path.resolve()
 
 
-def read(entry: object, place: Place) -> tuple[Files, ...]:
+def read(entry: object, context: EntryContext) -> tuple[Files, ...]:
     """Returns the files of an entry, each with the name for its pairs.
 
     Raises:
       ValueError: an unknown key, an invalid value, a missing file.
 
-    >>> read("parts/*.tsv.gz", place)    # doctest: +SKIP
+    >>> read("parts/*.tsv.gz", context)    # doctest: +SKIP
     (Files(source=.../parts/1.tsv.gz, ..., name='parts/1.tsv.gz'), ...)
     """
     table = entry if isinstance(entry, dict) else {"pairs": entry}
@@ -82,29 +83,31 @@ def read(entry: object, place: Place) -> tuple[Files, ...]:
     single = [key for key in ("pairs", "mtdata", "locales") if key in table]
     for side in ("source", "target"):
         if (side in table) == bool(single):
-            what = f"cannot be combined with `{single[0]}`" if single else "is missing"
-            raise ValueError(f"{side} {what} in {entry}")
+            problem = f"cannot be combined with `{single[0]}`" if single else "is missing"
+            raise ValueError(f"{side} {problem} in {entry}")
     if len(single) > 1:
         raise ValueError(f"{single[0]} cannot be combined with `{single[1]}` in {entry}")
     options = _options(table, two=not single)
     if "mtdata" in table:
-        files_of_entry = mtdata.find(_text(table["mtdata"], "mtdata"), place.split, place.languages)
+        files_of_entry = mtdata.find(
+            _text(table["mtdata"], "mtdata"), context.split, context.languages
+        )
     elif "locales" in table:
-        folder = place.root / _text(table["locales"], "folder")
-        files_of_entry = [Files(*both) for both in locales.pairs(folder, *place.languages)]
+        folder = context.root / _text(table["locales"], "folder")
+        files_of_entry = [Files(*paths) for paths in locales.pairs(folder, *context.languages)]
     elif single:
-        files_of_entry = [Files(*both) for both in _matches(_text(table["pairs"]), place)]
+        files_of_entry = [Files(*paths) for paths in _matches(_text(table["pairs"]), context)]
     else:
-        files_of_entry = _two(_text(table["source"]), _text(table["target"]), place.root)
+        files_of_entry = _two_sides(_text(table["source"]), _text(table["target"]), context.root)
     if options.sample and len(files_of_entry) > 1:
         raise ValueError(f"sample needs one file; {entry} matches {len(files_of_entry)}")
-    return tuple(_named(files, options, place, len(files_of_entry)) for files in files_of_entry)
+    return tuple(_named(files, options, context, len(files_of_entry)) for files in files_of_entry)
 
 
-def read_text(entry: object, place: Place) -> tuple[Files, ...]:
+def read_text(entry: object, context: EntryContext) -> tuple[Files, ...]:
     """Returns the files of an entry of monolingual text; ValueError as for `read`.
 
-    >>> read_text({"text": "news.jsonl", "column": "body"}, place)    # doctest: +SKIP
+    >>> read_text({"text": "news.jsonl", "column": "body"}, context)    # doctest: +SKIP
     (Files(source=.../news.jsonl, ..., columns=('body', 'body'), ..., text=True, ...),)
     """
     table = entry if isinstance(entry, dict) else {"text": entry}
@@ -117,14 +120,14 @@ def read_text(entry: object, place: Place) -> tuple[Files, ...]:
     if type(column) not in (str, int) or ("column" in table and not column):
         raise ValueError(f"column is {column!r}; allowed: a column's number, or a key")
     options = _options({key: table[key] for key in ("sample", "name") if key in table}, two=True)
-    paths = _texts(_text(table["text"], "text"), place)
+    paths = _texts(_text(table["text"], "text"), context)
     if options.sample and len(paths) > 1:
         raise ValueError(f"sample needs one file; {entry} matches {len(paths)}")
-    return tuple(
-        _named(Files(path), options._replace(columns=_column(path, str(column)), text=True), place,
-               len(paths))
-        for path in paths
-    )  # fmt: skip
+    named = []
+    for path in paths:
+        text_options = options._replace(columns=_column(path, str(column)), text=True)
+        named.append(_named(Files(path), text_options, context, len(paths)))
+    return tuple(named)
 
 
 def _column(path: Path, column: str) -> tuple[str, str] | tuple[()]:
@@ -139,8 +142,8 @@ def _column(path: Path, column: str) -> tuple[str, str] | tuple[()]:
     return (column, column) if column else ()
 
 
-def _texts(name: str, place: Place) -> list[Path]:
-    path = place.root / name
+def _texts(name: str, context: EntryContext) -> list[Path]:
+    path = context.root / name
     if compression.exists(path):
         return [path]
     matches = [path] if path.is_dir() or not glob.has_magic(name) else _glob(path)
@@ -170,9 +173,9 @@ def _options(table: Mapping[str, object], *, two: bool) -> Files:
     if not isinstance(name, str) or not name.isprintable() or ("name" in table and not name):
         raise ValueError(f"name is {name!r}; allowed: a text of one line")
     columns = _columns(table, two=two) if "columns" in table else ()
-    made = table.get("back_translated", False)
-    if type(made) is not bool:
-        raise ValueError(f"back_translated is {made!r}; allowed: true, false")
+    back_translated = table.get("back_translated", False)
+    if type(back_translated) is not bool:
+        raise ValueError(f"back_translated is {back_translated!r}; allowed: true, false")
     markup = table.get("markup", "keep")
     if markup not in catalogues.MARKUP:
         raise ValueError(f"markup is {markup!r}; allowed: {', '.join(catalogues.MARKUP)}")
@@ -183,8 +186,8 @@ def _options(table: Mapping[str, object], *, two: bool) -> Files:
             f"documents is {documents!r}{with_sample}; allowed: true, false; true without `sample`"
         )
     return Files(
-        Path(), join=join == "id", sample=sample, columns=columns, name=name, back_translated=made,
-        markup=str(markup), documents=documents,
+        Path(), join=join == "id", sample=sample, columns=columns, name=name,
+        back_translated=back_translated, markup=str(markup), documents=documents,
     )  # fmt: skip
 
 
@@ -200,40 +203,40 @@ def _columns(table: Mapping[str, object], *, two: bool) -> tuple[str, str]:
     )
 
 
-def _named(files: Files, options: Files, place: Place, count: int) -> Files:
-    written = files.name or str(files.source).removeprefix(f"{place.root}{os.sep}")
-    name = options.name or written
+def _named(files: Files, options: Files, context: EntryContext, count: int) -> Files:
+    default_name = files.name or str(files.source).removeprefix(f"{context.root}{os.sep}")
+    name = options.name or default_name
     if options.name and count > 1:
         name = f"{options.name}/{files.name or files.source.name}"
     return files._replace(
         join=options.join, sample=options.sample, columns=options.columns or files.columns,
-        languages=place.languages, name=name, text=options.text,
+        languages=context.languages, name=name, text=options.text,
         back_translated=options.back_translated, markup=options.markup,
         documents=options.documents,
     )  # fmt: skip
 
 
-def _text(value: object, what: str = "") -> str:
+def _text(value: object, kind: str = "") -> str:
     if isinstance(value, str) and value and value.isprintable():
         return value
     raise ValueError(
-        f'{value!r} is no {what or "file"}; write "pairs.tsv" or {{ source = "…", target = "…" }}'
+        f'{value!r} is no {kind or "file"}; write "pairs.tsv" or {{ source = "…", target = "…" }}'
     )
 
 
-def _matches(name: str, place: Place) -> list[tuple[Path, Path | None]]:
+def _matches(name: str, context: EntryContext) -> list[tuple[Path, Path | None]]:
     """Returns the files of a file name, folder, data set or glob, sorted."""
-    path = place.root / name
+    path = context.root / name
     if compression.exists(path):
         return [(path, None)]
     if path.is_dir():
-        return _folder(path, place)
+        return _folder(path, context)
     if not glob.has_magic(name):
         raise _missing(path)
     pairs = [
-        both
+        files
         for match in _glob(path)
-        for both in (_folder(match, place) if match.is_dir() else [(match, None)])
+        for files in (_folder(match, context) if match.is_dir() else [(match, None)])
     ]
     return pairs
 
@@ -249,7 +252,7 @@ def _glob(path: Path) -> list[Path]:
     return matches
 
 
-def _two(source: str, target: str, root: Path) -> list[Files]:
+def _two_sides(source: str, target: str, root: Path) -> list[Files]:
     """Returns two files, or the matches of two globs, paired where their wildcards match alike."""
     sides = []
     for name in (source, target):
@@ -272,41 +275,43 @@ def _two(source: str, target: str, root: Path) -> list[Files]:
                     f"{side[stars]} has no counterpart: {source} and {target} must match in pairs"
                 )
     pairs = [Files(sides[0][stars], sides[1][stars]) for stars in sides[0]]
-    for both in pairs:
-        if _real(both.source) == _real(both.target):
-            raise ValueError(f"{both.source} is the source and the target, {source} and {target}")
+    for files in pairs:
+        if _real(files.source) == _real(files.target):
+            raise ValueError(f"{files.source} is the source and the target, {source} and {target}")
     return pairs
 
 
 def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
     """Returns the text that each wildcard of a glob matches."""
-    wild = {"*": "([^/]*)", "?": "([^/])", "**/": "((?:[^/]+/)*)", "**": "(.*)"}
-    parts = re.split(r"((?<=/)\*\*/|(?<=/)\*\*$|\*|\?|\[[^\]]+\])", str(pattern))
+    groups = {"*": "([^/]*)", "?": "([^/])", "**/": "((?:[^/]+/)*)", "**": "(.*)"}
+    pattern_parts = re.split(r"((?<=/)\*\*/|(?<=/)\*\*$|\*|\?|\[[^\]]+\])", str(pattern))
     expression = "".join(
-        wild.get(part) or (f"({part.replace('[!', '[^')})" if part[:1] == "[" else re.escape(part))
-        for part in parts
+        groups.get(part)
+        or (f"({part.replace('[!', '[^')})" if part[:1] == "[" else re.escape(part))
+        for part in pattern_parts
     )
     matched = re.fullmatch(expression, str(match))
     assert matched, (pattern, match)
     return matched.groups()
 
 
-def _folder(folder: Path, place: Place) -> list[tuple[Path, Path | None]]:
+def _folder(folder: Path, context: EntryContext) -> list[tuple[Path, Path | None]]:
     """Returns the pairs of files in a folder: a data set, mtdata's output, or files by suffix.
 
     A warning lists other files, except those of other languages.
     """
     if readers_records.is_dataset(folder):
-        return [(readers_records.dataset_of(folder, place.split), None)]
+        return [(readers_records.dataset_of(folder, context.split), None)]
     if mtdata.is_output(folder):
-        return list(_by_language(mtdata.output(folder, place.split), folder, place))
+        return list(_by_language(mtdata.output(folder, context.split), folder, context))
     names = _inside(folder)
     single = [path for path in names if _suffix(path) in readers.READERS]
-    rest = [path for path in names if path not in single]
+    others = [path for path in names if path not in single]
     pairs: list[tuple[Path, Path | None]] = [(path, None) for path in single]
-    pairs += _by_language(rest, folder, place, needed=not single)
-    used = {path for both in pairs for path in both}
-    _leave([path for path in rest if path not in used and not code_of(_suffix(path)[1:])], folder)
+    pairs += _by_language(others, folder, context, needed=not single)
+    paired = {path for files in pairs for path in files}
+    unread = [path for path in others if path not in paired]
+    _warn_unread([path for path in unread if not code_of(_suffix(path)[1:])], folder)
     return sorted(pairs)
 
 
@@ -314,13 +319,13 @@ def _inside(folder: Path) -> list[Path]:
     """Returns the files of a folder except the description; a warning lists its subfolders."""
     visible = [path for path in sorted(folder.iterdir()) if path.name != "corpus.toml"]
     visible = [path for path in visible if path.name[0] != "."]
-    _leave([path for path in visible if path.is_dir()], folder)
+    _warn_unread([path for path in visible if path.is_dir()], folder)
     return [path for path in visible if path.is_file()]
 
 
-def _leave(left: list[Path], folder: Path) -> None:
-    if left:
-        names = ", ".join(path.name for path in left[:8]) + (", …" if len(left) > 8 else "")
+def _warn_unread(unread: list[Path], folder: Path) -> None:
+    if unread:
+        names = ", ".join(path.name for path in unread[:8]) + (", …" if len(unread) > 8 else "")
         warnings.warn(
             f"{folder}: not read: {names}; only files with a known suffix are read in a folder; "
             "use a glob for others, and `**` for subfolders",
@@ -329,23 +334,23 @@ def _leave(left: list[Path], folder: Path) -> None:
 
 
 def _by_language(
-    paths: Iterable[Path], folder: Path, place: Place, *, needed: bool = True
+    paths: Iterable[Path], folder: Path, context: EntryContext, *, needed: bool = True
 ) -> Iterable[tuple[Path, Path | None]]:
     """Pairs files whose names differ in a language suffix: x.de.gz and x.en.gz."""
     sides: dict[tuple[str, str], Path] = {}
     for path in paths:
         stem, _, suffix = compression.name(path).rpartition(".")
         code = code_of(suffix)
-        if stem and code in place.languages:
+        if stem and code in context.languages:
             if (stem, code) in sides:
                 raise ValueError(f"{sides[stem, code]} and {path} are both {stem} in {code}")
             sides[stem, code] = path
-    if needed and not any(code == place.languages[0] for _, code in sides):
+    if needed and not any(code == context.languages[0] for _, code in sides):
         raise ValueError(
             f"{folder} has no files of pairs ({', '.join(readers.READERS)}) and none that end in "
-            f"{' and '.join(place.languages)}{_content_of(folder)}"
+            f"{' and '.join(context.languages)}{_content_of(folder)}"
         )
-    source, target = place.languages
+    source, target = context.languages
     by_stem = {stem: path for (stem, code), path in sides.items() if code == source}
     for stem, path in by_stem.items():
         if (stem, target) not in sides:
@@ -358,17 +363,17 @@ def _suffix(path: Path) -> str:
     return Path(compression.name(path)).suffix
 
 
-def misplaced(path: Path) -> str:
+def describe_misplaced(path: Path) -> str:
     """Returns '…/a.tsv is a folder, no file' or 'is a link that leads nowhere'; '' for neither."""
-    what = "a folder, no file" if path.is_dir() else "a link that leads nowhere"
-    return f"{path} is {what}" if path.is_dir() or path.is_symlink() else ""
+    kind = "a folder, no file" if path.is_dir() else "a link that leads nowhere"
+    return f"{path} is {kind}" if path.is_dir() or path.is_symlink() else ""
 
 
 def _missing(path: Path) -> ValueError:
-    return ValueError(misplaced(path) or f"no file {path}{_near(path)}")
+    return ValueError(describe_misplaced(path) or f"no file {path}{_hint(path)}")
 
 
-def _near(path: Path) -> str:
+def _hint(path: Path) -> str:
     names = os.listdir(path.parent) if path.parent.is_dir() else []
     zip_file = compression.file(path)
     if zip_file != path:

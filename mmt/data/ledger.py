@@ -45,10 +45,10 @@ class Counter:
                 [manifest.name, manifest.counts["train"][code]]
             ]
             names = list(dict.fromkeys(name for name, _ in runs))
-            first = len(self.entries)
+            first_row = len(self.entries)
             self.entries += [(code, name) for name in names]
             self._ends.append(np.cumsum([count for _, count in runs]))
-            self._rows.append(np.array([first + names.index(name) for name, _ in runs]))
+            self._rows.append(np.array([first_row + names.index(name) for name, _ in runs]))
 
     def zero(self) -> Counted:
         """Returns counts of 0."""
@@ -64,12 +64,15 @@ class Counter:
         counts = self.zero()
         sizes = self._order.sizes
         start = np.maximum(since, self._order.unlimited_from())
-        first, last = -(-start // sizes), until // sizes  # the whole epochs in between
-        whole = np.maximum(last - first, 0)
-        for language in np.flatnonzero(whole).tolist():
-            counts += whole[language] * self._epoch(language)
-        has_whole = whole > 0
-        pieces = [(since, np.where(has_whole, first * sizes, until)), (last * sizes, until)]
+        first_epoch, end_epoch = -(-start // sizes), until // sizes  # the whole epochs in between
+        whole_epochs = np.maximum(end_epoch - first_epoch, 0)
+        for language in np.flatnonzero(whole_epochs).tolist():
+            counts += whole_epochs[language] * self._epoch(language)
+        has_whole = whole_epochs > 0
+        pieces = [
+            (since, np.where(has_whole, first_epoch * sizes, until)),
+            (end_epoch * sizes, until),
+        ]
         for (start, end), included in zip(pieces, (slice(None), has_whole), strict=True):
             lengths = np.zeros_like(sizes)
             lengths[included] = (end - start)[included]
@@ -146,7 +149,7 @@ class Ledger:
         limit = max((shard["next"] for shard in content["position"]["lane"].values()), default=0)
         changes = [change for change in content["position"].get("changes", []) if change[0] < limit]
         if changes != [change for change in self._changes() if change[0] < limit]:
-            return None  # so too
+            return None  # also written before an earlier checkpoint was restored
         corpora = [(row["language"], row["corpora"]) for row in content["rows"]]
         entries = [(code, name) for code, by_name in corpora for name in by_name]
         complete = all(
@@ -157,30 +160,30 @@ class Ledger:
     def count(
         self, former: Mapping[str, Any] | None, state: Mapping[str, Any], part: int, parts: int
     ) -> list[list[int]]:
-        """Counts what was consumed between two positions.
+        """Counts the examples that were consumed between two positions.
 
         Args:
-          former: what `read` returned; None is the start of the run.
+          former: the content that `read` returned; None: the start of the run.
           state: the data state of all processes.
-          part, parts: which part of the work is done here.
+          part, parts: the index of this part of the work, and the number of parts.
 
         Returns:
           The counts; negative where a run resumes from an older checkpoint than `former`.
         """
         sampler, counter = self._order.sampler, self._counter
         counts = counter.zero()
-        mine = np.arange(len(self._order.sizes)) % parts == part
-        then, now = _Position.of(former and former["position"]), _Position.of(state)
-        low, high = sorted((then.whole, now.whole))
+        is_own = np.arange(len(self._order.sizes)) % parts == part
+        start, end = _Position.of(former and former["position"]), _Position.of(state)
+        low, high = sorted((start.complete_until, end.complete_until))
         since, until = sampler.before(low), sampler.before(high)
-        between = counter.appearances(np.where(mine, since, 0), np.where(mine, until, 0))
+        between = counter.appearances(np.where(is_own, since, 0), np.where(is_own, until, 0))
         if any(stage.modifiers for stage in sampler.stages):
-            for start in range(low, high, _AT_ONCE):
-                draws = np.arange(start, min(start + _AT_ONCE, high))
+            for first in range(low, high, _AT_ONCE):
+                draws = np.arange(first, min(first + _AT_ONCE, high))
                 shards = draws % state["lanes"]
                 between += counter.changes(draws[shards * parts // state["lanes"] == part])
-        counts += between if now.whole >= then.whole else -between
-        for draws, sign in (now.more, 1), (now.open, -1), (then.more, -1), (then.open, 1):
+        counts += between if end.complete_until >= start.complete_until else -between
+        for draws, sign in (end.beyond, 1), (end.open, -1), (start.beyond, -1), (start.open, 1):
             counts += sign * counter.draws(draws[part::parts])
         return counts.tolist()
 
@@ -192,31 +195,39 @@ class Ledger:
         counted: Sequence[list[list[int]]],
         step: int,
     ) -> None:
-        """Writes the file atomically from the counts of all parts. OSError names the file."""
-        total = sum((np.array(counts) for counts in counted), self._counter.zero())
+        """Writes the file atomically. An OSError names the file.
+
+        Args:
+          directory: of the run.
+          former: the content that `read` returned; None: the start of the run.
+          state: the data state of all processes.
+          counted: the counts of all parts, as `count` returns them.
+          step: of the checkpoint.
+        """
+        totals = sum((np.array(counts) for counts in counted), self._counter.zero())
         if former is not None:
-            total += [
+            totals += [
                 [numbers[field] for field in FIELDS]
                 for row in former["rows"]
                 for numbers in row["corpora"].values()
             ]
         content = {
             "step": step,
-            "examples": int(total[:, 0].sum()),
-            "rows": self._rows(total),
+            "examples": int(totals[:, 0].sum()),
+            "rows": self._rows(totals),
             "position": {"settings": self._digest(), "lanes": state["lanes"]}
             | {key: state[key] for key in ("stages", "lane") if key in state}
             | ({"changes": changes} if (changes := self._changes()) else {}),
         }
         atomic.write_json(Run(directory).ledger, content)
 
-    def _rows(self, total: Counted) -> list[dict[str, Any]]:
+    def _rows(self, totals: Counted) -> list[dict[str, Any]]:
         """Returns a row per language, in the order of `entries`."""
-        expected = self._order.sampler.expected(int(total[:, 0].sum()))
+        expected = self._order.sampler.expected(int(totals[:, 0].sum()))
         counts = self._order.split.counts
         rows = []
-        lines = zip(self._counter.entries, total.tolist(), strict=True)
-        by_language = itertools.groupby(lines, key=lambda line: line[0][0])
+        counted_entries = zip(self._counter.entries, totals.tolist(), strict=True)
+        by_language = itertools.groupby(counted_entries, key=lambda line: line[0][0])
         for (code, counted), foreseen in zip(by_language, expected.tolist(), strict=True):
             corpora = {name: dict(zip(FIELDS, line, strict=True)) for (_, name), line in counted}
             sums = {field: sum(counts[field] for counts in corpora.values()) for field in FIELDS}
@@ -225,7 +236,7 @@ class Ledger:
                 | sums
                 | {
                     "tokens": sums["source_tokens"] + sums["target_tokens"],
-                    "share": sums["examples"] / max(int(total[:, 0].sum()), 1),
+                    "share": sums["examples"] / max(int(totals[:, 0].sum()), 1),
                     "epochs": sums["examples"] / counts[code],
                     "foreseen": foreseen,
                     "corpora": corpora,
@@ -249,17 +260,18 @@ def _hash(content: Mapping[str, Any]) -> str:
 class _Position:
     """A run's position in the data.
 
-    It has consumed all draws before `whole`, and those in `more`, of virtual shards that are
-    further. Draws in `open` rows are not consumed.
+    It has consumed all draws before `complete_until`, and those in `beyond`, of virtual shards that
+    are further. Draws in `open` rows are not consumed.
     """
 
     def __init__(self, shards: int, nexts: Mapping[int, int], rows: Iterable[Sequence[int]]):
-        self.whole = min(nexts.values(), default=0) if len(nexts) == shards else 0
+        until = min(nexts.values(), default=0) if len(nexts) == shards else 0
+        self.complete_until = until
         ahead = [
-            np.arange(self.whole + (shard - self.whole) % shards, after, shards)
-            for shard, after in nexts.items()
+            np.arange(until + (shard - until) % shards, next_draw, shards)
+            for shard, next_draw in nexts.items()
         ]
-        self.more = np.concatenate([np.zeros(0, np.int64), *ahead])
+        self.beyond = np.concatenate([np.zeros(0, np.int64), *ahead])
         self.open = np.fromiter(itertools.chain.from_iterable(rows), np.int64)
 
     @classmethod
@@ -272,13 +284,13 @@ class _Position:
         return cls(state["lanes"], nexts, rows)
 
 
-def chi_square(seen: Sequence[int], foreseen: Sequence[float]) -> tuple[float, int]:
+def chi_square(observed: Sequence[int], expected: Sequence[float]) -> tuple[float, int]:
     """Returns Pearson's statistic of counts against expected ones, and its degrees of freedom.
 
     >>> chi_square([12, 8], [10.0, 10.0])
     (0.8, 1)
     """
-    pairs = [(count, mean) for count, mean in zip(seen, foreseen, strict=True) if mean]
+    pairs = [(count, mean) for count, mean in zip(observed, expected, strict=True) if mean]
     return sum((count - mean) ** 2 / mean for count, mean in pairs), max(len(pairs) - 1, 0)
 
 
@@ -294,11 +306,12 @@ def load(directory: str | Path) -> dict[str, Any]:
 
 
 def table(content: Mapping[str, Any]) -> str:
-    """Returns the ledger as text: consumed examples beside those that the mixing rates predict."""
+    """Returns the ledger as text: the consumed examples, and those that the mixing rates predict.
+    """
     rows = sorted(content["rows"], key=lambda row: (-row["examples"], row["language"]))
     several = any(len(row["corpora"]) > 1 for row in rows)
-    head = ["language", "pairs", "examples", "foreseen", "share", "epochs", "tokens"]
-    lines = [head]
+    header = ["language", "pairs", "examples", "foreseen", "share", "epochs", "tokens"]
+    lines = [header]
     for row in rows:
         lines.append(_line(row["language"], row | {"foreseen": f"{row['foreseen']:,.1f}"}))
         if several:
@@ -310,8 +323,8 @@ def table(content: Mapping[str, Any]) -> str:
     total = {key: sum(row[key] for row in rows) for key in ("pairs", "examples", "tokens")}
     epochs = total["examples"] / max(total["pairs"], 1)
     lines.append(_line("all", total | {"foreseen": "", "share": 1.0, "epochs": epochs}))
-    seen, foreseen = ([row[key] for row in rows] for key in ("examples", "foreseen"))
-    statistic, freedom = chi_square(seen, foreseen)
+    observed, foreseen = ([row[key] for row in rows] for key in ("examples", "foreseen"))
+    statistic, freedom = chi_square(observed, foreseen)
     return "\n".join(
         [
             *aligned(lines),

@@ -9,6 +9,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, UInt64
@@ -18,23 +19,23 @@ from mmt.checked import within
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 _SORTED = 64  # appearances per component that are sorted to find the first ones
-_TEXT = ".monolingual"
+_MONOLINGUAL_SUFFIX = ".monolingual"
 
 
 def monolingual(language: str) -> str:
     """Returns the component name of a language's monolingual text: 'deu_Latn.monolingual'."""
-    return language + _TEXT
+    return language + _MONOLINGUAL_SUFFIX
 
 
 def is_monolingual(component: str) -> bool:
     """Returns whether a component of a mixture is monolingual text, not pairs."""
-    return component.endswith(_TEXT)
+    return component.endswith(_MONOLINGUAL_SUFFIX)
 
 
 def language_of(component: str) -> str:
     """Returns the FLORES code of a component: 'deu_Latn' for 'deu_Latn.monolingual' or 'deu_Latn'.
     """
-    return component.removesuffix(_TEXT)
+    return component.removesuffix(_MONOLINGUAL_SUFFIX)
 
 
 def mixing_rates(
@@ -107,72 +108,65 @@ class Mixing:
         Raises:
           ValueError: a name that is not among them; the message has the nearest.
         """
-        kinds = [kind for kind, never in ((False, 1.0), (True, 0.0)) if self.monolingual != never]
-        of_kind = [code for code in known if is_monolingual(code) in kinds]
-        if known and not of_kind:
-            present = "monolingual text" if self.monolingual == 0 else "pairs"
+        is_pure = self.monolingual in (0, 1)  # only pairs, or only monolingual text
+        candidates = [c for c in known if not is_pure or is_monolingual(c) == self.monolingual]
+        if known and not candidates:
+            kind = "monolingual text" if self.monolingual == 0 else "pairs"
             raise ValueError(
-                f"mixing.Mixing.monolingual is {self.monolingual}, but the data has only {present}"
+                f"mixing.Mixing.monolingual is {self.monolingual}, but the data has only {kind}"
             )
         if self.languages is None:
-            return of_kind
-        codes = list(dict.fromkeys(map(language_of, of_kind)))
+            return candidates
+        codes = list(dict.fromkeys(map(language_of, candidates)))
         named = [*self.languages, *self.new_languages]
         chosen = {resolve(language_of(name), codes) for name in named}
-        return [code for code in of_kind if language_of(code) in chosen]
+        return [code for code in candidates if language_of(code) in chosen]
 
     def rates(self, counts: Mapping[str, int]) -> dict[str, float]:
         """Returns the rate of each chosen language of `counts` (FLORES code -> examples)."""
         if self.new_languages:
             return self._rates_with_new(counts)
-        chosen = {
-            code: counts[code]
-            for code in self.choose(list(counts))
-            if counts[code] >= self.at_least
-        }
-        text = [code for code in chosen if is_monolingual(code)]
-        if not text or len(text) == len(chosen):
-            if self.monolingual and not text:
+        chosen = {c: counts[c] for c in self.choose(list(counts)) if counts[c] >= self.at_least}
+        text_codes = [code for code in chosen if is_monolingual(code)]
+        if not text_codes or len(text_codes) == len(chosen):
+            if self.monolingual and not text_codes:
                 raise ValueError(
                     f"mixing.Mixing.monolingual is {self.monolingual}, but the data has no "
                     "monolingual text; a corpus lists it under [monolingual]"
                 )
             return self._rates(chosen, 1.0)
         fraction = self.monolingual_fraction(chosen) or 0.0
-        pairs = {code: count for code, count in chosen.items() if code not in text}
-        texts = {code: chosen[code] for code in text}
-        rates = self._rates(pairs, 1 - fraction) | self._rates(texts, fraction)
+        pair_counts = {code: count for code, count in chosen.items() if code not in text_codes}
+        text_counts = {code: chosen[code] for code in text_codes}
+        rates = self._rates(pair_counts, 1 - fraction) | self._rates(text_counts, fraction)
         return {code: rates[code] for code in chosen}
 
     def monolingual_fraction(self, counts: Mapping[str, int]) -> float | None:
         """Returns the fraction of monolingual text; None if the data has no pairs or no such text.
         """
-        text = [is_monolingual(code) for code in counts]
-        if all(text) or not any(text):
+        is_text = [is_monolingual(code) for code in counts]
+        if all(is_text) or not any(is_text):
             return None
         return 0.5 if self.monolingual is None else self.monolingual
 
     def _rates_with_new(self, counts: Mapping[str, int]) -> dict[str, float]:
         chosen = self.choose(list(counts))
         codes = list(dict.fromkeys(map(language_of, chosen)))
-        new = {resolve(language_of(name), codes) for name in self.new_languages}
-        parts = {True: dict[str, int](), False: dict[str, int]()}
-        for code in chosen:
-            parts[language_of(code) in new][code] = counts[code]
-        old = replace(self, languages=None, new_languages=())
-        text = any(map(is_monolingual, parts[True]))
-        of_new = Mixing(self.temperature, monolingual=self.monolingual if text else 0.0)
-        rates = {code: rate * self.rehearsal for code, rate in old.rates(parts[False]).items()}
-        for code, rate in of_new.rates(parts[True]).items():
+        new_codes = {resolve(language_of(name), codes) for name in self.new_languages}
+        new_counts = {code: counts[code] for code in chosen if language_of(code) in new_codes}
+        old_counts = {code: counts[code] for code in chosen if code not in new_counts}
+        has_text = any(map(is_monolingual, new_counts))
+        new_mixing = Mixing(self.temperature, monolingual=self.monolingual if has_text else 0.0)
+        old_rates = replace(self, languages=None, new_languages=()).rates(old_counts)
+        rates = {code: rate * self.rehearsal for code, rate in old_rates.items()}
+        for code, rate in new_mixing.rates(new_counts).items():
             rates[code] = rate * (1 - self.rehearsal)
         return {code: rates[code] for code in chosen if code in rates}
 
     def _rates(self, counts: Mapping[str, int], fraction: float) -> dict[str, float]:
         """Returns the rates of languages that together have a fraction of the draws."""
-        examples = None if self.examples is None else max(round(self.examples * fraction), 1)
-        rates = mixing_rates(
-            counts, self.temperature, max_epochs=self.max_epochs, examples=examples
-        )
+        budget = None if self.examples is None else max(round(self.examples * fraction), 1)
+        rates = mixing_rates(counts, self.temperature, max_epochs=self.max_epochs, examples=budget)
         return {code: rate * fraction for code, rate in rates.items()}
 
 
@@ -202,21 +196,25 @@ class MixtureSampler:
         """Returns each draw's component (0, 1, ...), and how often it was drawn before."""
         components = np.empty(len(draws), np.int32)
         appearances = np.empty(len(draws), np.int64)
-        near = np.unique(draws // self._span)[:, None] + np.arange(-1, 2)
-        for number in np.unique(near[near >= 0]).tolist():
-            start, in_block, counted = self._block(number)
-            inside = np.flatnonzero((draws >= start) & (draws < start + len(in_block)))
-            components[inside] = in_block[draws[inside] - start]
-            appearances[inside] = counted[draws[inside] - start]
+        candidates = np.unique(draws // self._span)[:, None] + np.arange(-1, 2)
+        for number in np.unique(candidates[candidates >= 0]).tolist():
+            block = self._block(number)
+            offsets = draws - block.start
+            inside = (offsets >= 0) & (offsets < len(block.components))
+            components[inside] = block.components[offsets[inside]]
+            appearances[inside] = block.appearances[offsets[inside]]
         return components, appearances
 
     def before(self, draw: int) -> Int[np.ndarray, "n"]:
         """Returns how often each component appears in the draws before `draw`."""
-        number = self._block_of(draw)
-        start, in_block, _ = self._block(number)
-        counts = np.bincount(in_block[: draw - start], minlength=len(self._order))
-        counts[self._order] += _before(float(number * self._span), self._rates, self._phases)
-        return counts
+        nearest = draw // self._span
+        for number in range(max(nearest - 1, 0), nearest + 2):
+            block = self._block(number)
+            if 0 <= (offset := draw - block.start) < len(block.components):
+                counts = np.bincount(block.components[:offset], minlength=len(self._order))
+                counts[self._order] += self._counts_before(number)
+                return counts
+        raise AssertionError(f"draw {draw} is in no block")
 
     def when(self, component: int, appearance: int) -> int:
         """Returns the draw of a component's appearance (0, 1, ...).
@@ -225,32 +223,33 @@ class MixtureSampler:
         7
         """
         rank = np.flatnonzero(self._order == component)
-        due = _due(np.array([appearance]), self._rates[rank], self._phases[rank])
-        middle = int(due[0]) // self._span
-        for number in range(max(middle - 1, 0), middle + 2):  # rounding may shift it by one block
-            start, in_block, counted = self._block(number)
-            offset = np.flatnonzero((in_block == component) & (counted == appearance))
-            if offset.size:
-                return start + int(offset[0])
+        time = _due_times(np.array([appearance]), self._rates[rank], self._phases[rank])[0]
+        nearest = int(time) // self._span  # rounding may shift it by one block
+        for number in range(max(nearest - 1, 0), nearest + 2):
+            block = self._block(number)
+            is_draw = (block.components == component) & (block.appearances == appearance)
+            if is_draw.any():
+                return block.start + int(is_draw.argmax())
         raise AssertionError(f"appearance {appearance} of {component} is in no block")
 
-    def _block_of(self, draw: int) -> int:
-        near = draw // self._span
-        for number in range(max(near - 1, 0), near + 2):
-            start, in_block, _ = self._block(number)
-            if start <= draw < start + len(in_block):
-                return number
-        raise AssertionError(f"draw {draw} is in no block")
-
-    def _make_block(self, number: int) -> tuple[int, Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
-        """Returns the draws due in a block of time: index of the first, components, appearances."""
-        first = _before(float(number * self._span), self._rates, self._phases)
-        each = _before(float((number + 1) * self._span), self._rates, self._phases) - first
-        which = np.repeat(np.arange(len(each)), each)
-        appearances = _numbered(each) + np.repeat(first, each)
-        due = _due(appearances, self._rates[which], self._phases[which])
+    def _make_block(self, number: int) -> "_Block":
+        counts_before = self._counts_before(number)
+        counts = self._counts_before(number + 1) - counts_before
+        ranks = np.repeat(np.arange(len(counts)), counts)
+        appearances = _ranges(counts) + np.repeat(counts_before, counts)
+        due = _due_times(appearances, self._rates[ranks], self._phases[ranks])
         order = np.argsort(due, kind="stable")
-        return int(first.sum()), self._order[which[order]], appearances[order]
+        return _Block(int(counts_before.sum()), self._order[ranks[order]], appearances[order])
+
+    def _counts_before(self, number: int) -> Int[np.ndarray, "n"]:
+        """Returns how often each component, by decreasing rate, is due before a block."""
+        return _count_due(float(number * self._span), self._rates, self._phases)
+
+
+class _Block(NamedTuple):  # the draws that are due in a block of time
+    start: int
+    components: Int[np.ndarray, "n"]
+    appearances: Int[np.ndarray, "n"]
 
 
 def permute(
@@ -264,15 +263,15 @@ def permute(
     rows = np.ceil(np.sqrt(size)).astype(np.uint64)
     columns = -(-size // rows.astype(np.int64)).astype(np.uint64)
     images = index.astype(np.uint64)
-    todo = np.arange(len(index))
-    while todo.size:
-        a, b, k = rows[todo], columns[todo], key[todo]
-        left, right = np.divmod(images[todo], b)
-        for turn in range(4):
-            left = (left + _hash(right ^ k, 2 * turn)) % a
-            right = (right + _hash(left ^ k, 2 * turn + 1)) % b
-        images[todo] = left * b + right
-        todo = todo[images[todo] >= size[todo].astype(np.uint64)]
+    pending = np.arange(len(index))
+    while pending.size:
+        a, b, k = rows[pending], columns[pending], key[pending]
+        left, right = np.divmod(images[pending], b)
+        for feistel_round in range(4):
+            left = (left + _hash(right ^ k, 2 * feistel_round)) % a
+            right = (right + _hash(left ^ k, 2 * feistel_round + 1)) % b
+        images[pending] = left * b + right
+        pending = pending[images[pending] >= size[pending].astype(np.uint64)]
     return images.astype(np.int64)
 
 
@@ -307,61 +306,60 @@ def _hash(value: UInt64[np.ndarray, "*shape"], salt: int) -> UInt64[np.ndarray, 
     return value >> np.uint64(32)
 
 
-def _due(
-    appearance: Int[np.ndarray, "n"], share: Float[np.ndarray, "n"], phase: Float[np.ndarray, "n"]
+def _due_times(
+    appearance: Int[np.ndarray, "n"], rate: Float[np.ndarray, "n"], phase: Float[np.ndarray, "n"]
 ) -> Float[np.ndarray, "n"]:
-    return (appearance + phase) / share
+    return (appearance + phase) / rate
 
 
-def _before(
-    time: float, share: Float[np.ndarray, "n"], phase: Float[np.ndarray, "n"]
+def _count_due(
+    time: float, rate: Float[np.ndarray, "n"], phase: Float[np.ndarray, "n"]
 ) -> Int[np.ndarray, "n"]:
-    """Returns how many appearances of each component are due before `time`, rounded as in `_due`.
+    """Counts the appearances of each component that are due before `time`, rounded as `_due_times`.
     """
-    guess = np.maximum(np.ceil(time * share - phase), 0).astype(np.int64)
-    guess -= (guess > 0) & (_due(guess - 1, share, phase) >= time)
-    return guess + (_due(guess, share, phase) < time)
+    count = np.maximum(np.ceil(time * rate - phase), 0).astype(np.int64)
+    count -= (count > 0) & (_due_times(count - 1, rate, phase) >= time)
+    return count + (_due_times(count, rate, phase) < time)
 
 
-def _phases(share: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
+def _phases(rates: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
     """Returns a phase in [0, 1) for each component (largest first).
 
     With these phases each component appears in the first ceil(1/p) draws. A phase that breaks this
     bound becomes 0. Then only larger components with phase 0 precede the component, fewer than 1/p.
     So the bound holds and the loop ends.
     """
-    phase = np.modf(np.arange(1, len(share) + 1) * GOLDEN)[0]
-    draws = np.ceil(1 / share - 1e-9)
+    phase = np.modf(np.arange(1, len(rates) + 1) * GOLDEN)[0]
+    draws = np.ceil(1 / rates - 1e-9)
     while True:
-        late = (_first_draws(share, phase) >= draws) & (phase > 0)
+        late = (_first_draws(rates, phase) >= draws) & (phase > 0)
         if not late.any():
             return phase
         phase[late] = 0.0
 
 
 def _first_draws(
-    share: Float[np.ndarray, "n"], phase: Float[np.ndarray, "n"]
+    rates: Float[np.ndarray, "n"], phase: Float[np.ndarray, "n"]
 ) -> Int[np.ndarray, "n"]:
-    """Returns the draw of each component's first appearance; of equal times the larger comes first.
-
-    Appearances up to some time are sorted: counting them per component takes quadratic time.
-    """
-    first = _due(np.zeros(len(share), np.int64), share, phase)
-    end = min(float(first.max()), float(_SORTED * len(share)))
-    each = _before(end, share, phase)
-    which = np.repeat(np.arange(len(each)), each)
-    due = np.sort(_due(_numbered(each), share[which], phase[which]))
-    draws = due.searchsorted(first)
-    for late in np.flatnonzero(first > end).tolist():
-        draws[late] = _before(float(first[late]), share, phase).sum()
-    order = np.argsort(first, kind="stable")
-    draws[order] += np.arange(len(first)) - first[order].searchsorted(first[order])
+    """Returns the draw of each component's first appearance; at equal times the larger is first."""
+    first_times = _due_times(np.zeros(len(rates), np.int64), rates, phase)
+    # Appearances up to `end` are sorted: counting them per component takes quadratic time.
+    end = min(float(first_times.max()), float(_SORTED * len(rates)))
+    counts = _count_due(end, rates, phase)
+    components = np.repeat(np.arange(len(counts)), counts)
+    due = np.sort(_due_times(_ranges(counts), rates[components], phase[components]))
+    draws = due.searchsorted(first_times)
+    for component in np.flatnonzero(first_times > end).tolist():
+        draws[component] = _count_due(float(first_times[component]), rates, phase).sum()
+    order = np.argsort(first_times, kind="stable")
+    ordered = first_times[order]
+    draws[order] += np.arange(len(ordered)) - ordered.searchsorted(ordered)
     return draws
 
 
-def _numbered(each: Int[np.ndarray, "n"]) -> Int[np.ndarray, "total"]:
-    """Returns 0 ... each[0] - 1, 0 ... each[1] - 1 and so on."""
-    return np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each)
+def _ranges(lengths: Int[np.ndarray, "n"]) -> Int[np.ndarray, "total"]:
+    """Returns the concatenation of 0 ... lengths[0] - 1, 0 ... lengths[1] - 1 and so on."""
+    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
 def _capped(weights: Float[np.ndarray, "n"], cap: Float[np.ndarray, "n"]) -> Float[np.ndarray, "n"]:
@@ -371,13 +369,13 @@ def _capped(weights: Float[np.ndarray, "n"], cap: Float[np.ndarray, "n"]) -> Flo
             f"every language reaches its cap: max_epochs allows only {cap.sum():.1%} of the budget "
             "of examples; raise max_epochs, lower examples, or remove the cap"
         )
-    full = np.zeros(len(weights), bool)
+    is_capped = np.zeros(len(weights), bool)
     rates = weights / weights.sum()
-    while (rates > cap).any() and not full.all():
-        full |= rates > cap
-        open_weights = np.where(full, 0.0, weights)
-        rest = 1 - cap[full].sum()
-        rates = np.where(full, cap, open_weights / max(open_weights.sum(), 1e-300) * rest)
+    while (rates > cap).any() and not is_capped.all():
+        is_capped |= rates > cap
+        uncapped = np.where(is_capped, 0.0, weights)
+        remaining = 1 - cap[is_capped].sum()
+        rates = np.where(is_capped, cap, uncapped / max(uncapped.sum(), 1e-300) * remaining)
     return rates / rates.sum()
 
 

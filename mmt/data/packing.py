@@ -95,10 +95,9 @@ def assemble(
     start: int = PAD,
     alignment: Int32[np.ndarray, "T"] | None = None,
 ) -> Batch:
-    """Returns the batch of `rows` (empty rows are padding); `decoded` has their examples.
+    """Returns the batch of `rows`.
 
-    `eos` follows every text, `start` precedes a target, `pad` pads token rows. With
-    source = target = 6, the row of [5 6] -> [7], [8] -> [9 2] is
+    With source = target = 6, the row of [5 6] -> [7], [8] -> [9 2] is
 
         encoder_input_tokens    5 6 1 8 1 0
         encoder_segment_ids     1 1 1 2 2 0
@@ -109,24 +108,24 @@ def assemble(
 
     with decoder_segment_ids, decoder_positions and decoder_language_ids in the same way.
 
-    `alignment` has, per token of `decoded.targets`, the index of its source token in the example,
-    or -1. It adds `decoder_alignment`, the index in the encoder's row: 1 -1 3 -1 -1 -1 for 1 0 -1.
+    Args:
+      rows: the examples of each row; empty rows are padding.
+      decoded: the tokens of all examples.
+      source, target: tokens per row.
+      pad, eos, start: the ids of padding, of the end of every text, and before every target.
+      alignment: per token of `decoded.targets`, the index of its source token in the example, or
+        -1. It adds `decoder_alignment`, the index in the row: 1 -1 3 -1 -1 -1 for 1 0 -1.
     """
-    flat = [example for row in rows for example in row]
-    count = np.array([len(row) for row in rows], np.int64)
-    row_of = np.repeat(np.arange(len(rows)), count)
-    segment = np.arange(len(flat)) - np.repeat(np.cumsum(count) - count, count) + 1
-    languages = np.array([example.language for example in flat], np.int64)
-    source_length = np.array([example.source for example in flat], np.int64)
-    target_length = np.array([example.target for example in flat], np.int64)
-    if not (
-        np.array_equal(decoded.input_lengths + 1, source_length)
-        and np.array_equal(decoded.target_lengths + 1, target_length)
-        and np.array_equal(decoded.languages, languages)
-    ):
-        raise ValueError("the cache's records do not match its lengths; build the cache again")
-    encoder = _Layout((len(rows), source), source_length, row_of)
-    decoder = _Layout((len(rows), target), target_length, row_of)
+    examples = [example for row in rows for example in row]
+    row_lengths = np.array(list(map(len, rows)), np.int64)
+    row_indices = np.repeat(np.arange(len(rows)), row_lengths)
+    segment = np.arange(len(examples)) - (np.cumsum(row_lengths) - row_lengths)[row_indices] + 1
+    languages = np.array([example.language for example in examples], np.int64)
+    source_length = np.array([example.source for example in examples], np.int64)
+    target_length = np.array([example.target for example in examples], np.int64)
+    _check_records(decoded, source_length, target_length, languages)
+    encoder = _Layout((len(rows), source), source_length, row_indices)
+    decoder = _Layout((len(rows), target), target_length, row_indices)
     outputs = decoder.with_eos(decoded.targets, eos)
     shifted = np.where(decoder.positions == 0, start, np.roll(outputs, 1))
     batch = {
@@ -146,37 +145,55 @@ def assemble(
     return batch
 
 
-def of_tokens(
+def spread_to_tokens(
     values: Int32[np.ndarray, "examples"], rows: Sequence[Row], segments: Int32[np.ndarray, "B T"]
 ) -> Int32[np.ndarray, "B T"]:
     """Returns the value of each token's example, and 0 for padding.
 
     >>> row = [PackedExample(0, 0, 0, 2, 2), PackedExample(1, 0, 1, 2, 1)]
     >>> segments = np.array([[1, 1, 2, 0]], np.int32)
-    >>> of_tokens(np.array([7, 9], np.int32), [row], segments).tolist()
+    >>> spread_to_tokens(np.array([7, 9], np.int32), [row], segments).tolist()
     [[7, 7, 9, 0]]
     """
     starts = np.cumsum([0, *map(len, rows)])[:-1]
-    places = np.where(segments > 0, starts[:, None] + segments - 1, -1)
-    return np.append(values, np.int32(0))[places]
+    example_indices = np.where(segments > 0, starts[:, None] + segments - 1, -1)
+    return np.append(values, np.int32(0))[example_indices]
+
+
+def _check_records(
+    decoded: Decoded,
+    source_length: Int[np.ndarray, "n"],
+    target_length: Int[np.ndarray, "n"],
+    languages: Int[np.ndarray, "n"],
+) -> None:
+    """Raises ValueError if the records are not those of the lengths."""
+    if not (
+        np.array_equal(decoded.input_lengths + 1, source_length)
+        and np.array_equal(decoded.target_lengths + 1, target_length)
+        and np.array_equal(decoded.languages, languages)
+    ):
+        raise ValueError("the cache's records do not match its lengths; build the cache again")
 
 
 class _Layout:
     """Positions of the tokens of one side: the examples of a row follow each other."""
 
     def __init__(
-        self, shape: tuple[int, int], lengths: Int[np.ndarray, "n"], row_of: Int[np.ndarray, "n"]
+        self,
+        shape: tuple[int, int],
+        lengths: Int[np.ndarray, "n"],
+        row_indices: Int[np.ndarray, "n"],
     ):
         starts = np.cumsum(lengths) - lengths  # of each example among all tokens
-        new_row = np.diff(row_of, prepend=-1) > 0
+        new_row = np.diff(row_indices, prepend=-1) > 0
         row_start = np.maximum.accumulate(np.where(new_row, starts, 0))
         self._shape = shape
         self._lengths = lengths
         self.positions = np.arange(lengths.sum()) - np.repeat(starts, lengths)
         self._is_text = self.positions < np.repeat(lengths - 1, lengths)
         self._columns = starts - row_start  # of each example's first token
-        first = row_of * shape[1] + self._columns
-        self._index = np.repeat(first, lengths) + self.positions
+        first_indices = row_indices * shape[1] + self._columns
+        self._index = np.repeat(first_indices, lengths) + self.positions
 
     def with_eos(self, tokens: Int32[np.ndarray, "_"], eos: int) -> Int[np.ndarray, "tokens"]:
         filled = np.full(len(self.positions), eos, np.int64)

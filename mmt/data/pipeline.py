@@ -27,7 +27,7 @@ from mmt.data.packing import Batch, Row
 from mmt.data.process_batches import ProcessBatches, ProcessRows, WorkerBatches, check_workers
 from mmt.data.schedule import Schedule, ScheduleState
 from mmt.data.split import Split
-from mmt.data.stages import Stage, planned
+from mmt.data.stages import Stage, planned_stages
 from mmt.data.virtual_shards import SampleOrder, density
 
 OPEN_ROWS = 8
@@ -82,10 +82,10 @@ def train_batches(
     process = ProcessRows.whole(batch_size, lanes if virtual_shards is None else virtual_shards)
     cache = cache_dir if isinstance(cache_dir, Cache) else open_cache(Path(cache_dir))
     known = cache.manifest.languages
-    curriculum = planned(stages, mixing)
-    chosen = {code for stage in curriculum if stage.mixing for code in stage.mixing.choose(known)}
-    drawn = [code for code in known if code in chosen]
-    split = Split(cache, "train", drawn, feature_lengths, denoising, alignment, leave_out)
+    curriculum = planned_stages(stages, mixing)
+    mixed = {code for stage in curriculum if stage.mixing for code in stage.mixing.choose(known)}
+    languages = [code for code in known if code in mixed]
+    split = Split(cache, "train", languages, feature_lengths, denoising, alignment, leave_out)
     open_rows = OPEN_ROWS if packing else 0
     sampler = CurriculumSampler(
         [stage.with_examples(split.counts, known) for stage in curriculum],
@@ -93,11 +93,11 @@ def train_batches(
         density=functools.partial(density, split, seed=seed, open_rows=open_rows),
     )  # fmt: skip
     scheduled = ScheduleState(schedule, sampler, known, cache.manifest.counts.get("validation", {}))
-    made = functools.partial(_in_worker, arguments)
-    return TrainBatches(split, scheduled, process, seed, packing, made, workers)
+    make = functools.partial(_make_in_worker, arguments)
+    return TrainBatches(split, scheduled, process, seed, packing, make, workers)
 
 
-def _in_worker(arguments: Mapping[str, Any], with_corpora: bool) -> "TrainBatches":
+def _make_in_worker(arguments: Mapping[str, Any], with_corpora: bool) -> "TrainBatches":
     batches = train_batches(**arguments)
     if with_corpora:
         batches.add_corpus_ids()
@@ -233,10 +233,13 @@ class TrainBatches:
         current, saved = self._settings(), state["settings"]
         for key in sorted(current.keys() | saved.keys(), key=lambda key: key != "stages"):
             if saved.get(key) != current.get(key):
-                where, was, now = checked.difference(key, saved.get(key), current.get(key))
+                setting, saved_value, current_value = checked.difference(
+                    key, saved.get(key), current.get(key)
+                )
                 raise ValueError(
-                    f"the saved data state has {where} {was!r}, this run has {now!r}: "
-                    "continue with the same value, or start a new run"
+                    f"the saved data state has {setting} {saved_value!r}, "
+                    f"this run has {current_value!r}: continue with the same value, or start a "
+                    "new run"
                 )
         self._scheduled.restore(state)
         self._resume(state["lanes"], state["lane"])
@@ -250,10 +253,13 @@ class TrainBatches:
             self.close()
             self.order = SampleOrder(self.order.split, sampler, self.order.seed)
             self._start(process)
-        own = [str(number) for number in self._process.shard_numbers()]
-        if missing := [number for number in own if number not in shards]:
-            raise ValueError(f"the data state lacks the virtual shards {', '.join(missing)}")
-        self._prefetched.set_state(json.dumps({number: shards[number] for number in own}))
+        shard_numbers = [str(number) for number in self._process.shard_numbers()]
+        if missing := [number for number in shard_numbers if number not in shards]:
+            raise ValueError(
+                f"the data state lacks the virtual shards {', '.join(missing)}; `lane` must hold "
+                "the entries of all processes of the run that saved it"
+            )
+        self._prefetched.set_state(json.dumps({number: shards[number] for number in shard_numbers}))
 
     def next_draw(self) -> int:
         """Returns the first draw that this process's shards have not used for returned batches."""
@@ -261,8 +267,8 @@ class TrainBatches:
 
     def drawn(self, draw: int) -> dict[str, int]:
         """Returns how many examples of each language the draws before `draw` are."""
-        before = self.order.sampler.before(draw).tolist()
-        return dict(zip(self.order.sampler.counts, before, strict=True))
+        counts = self.order.sampler.before(draw).tolist()
+        return dict(zip(self.order.sampler.counts, counts, strict=True))
 
     @property
     def waits_for_losses(self) -> bool:
@@ -300,8 +306,9 @@ class TrainBatches:
         return changes
 
     def warnings(self, steps: int) -> list[str]:
-        """Returns warnings about a run of `steps`: stages that never begin, caps that are exceeded,
-        what the schedule leaves as it is.
+        """Returns warnings about a run of `steps`.
+
+        They are about stages that never begin, exceeded caps, and rates that the schedule keeps.
         """
         return self.order.sampler.warnings(steps * self.batch_size) + self._scheduled.warnings()
 
@@ -355,14 +362,14 @@ class EvalBatches:
 
     def at_most(self, batches: int) -> "EvalBatches":
         """Returns at most `batches` batches with fewer examples per language, at least one."""
-        fewer = copy.copy(self)
+        limited = copy.copy(self)
         limits = range(1, max(self._counts, default=1) + 1)
         examples = batches * self._process.batch_size
-        fitting = bisect.bisect_right(
+        largest_limit = bisect.bisect_right(
             limits, examples, key=lambda limit: sum(min(count, limit) for count in self._counts)
         )
-        fewer._counts = [min(count, max(fitting, 1)) for count in self._counts]
-        return fewer
+        limited._counts = [min(count, max(largest_limit, 1)) for count in self._counts]
+        return limited
 
     def __len__(self) -> int:
         return -(-sum(self._counts) // self._process.batch_size)

@@ -40,6 +40,11 @@ class ProcessRows(NamedTuple):
         process.check()
         return process
 
+    @property
+    def rows_per_shard(self) -> int:
+        """The number of rows of a virtual shard in a batch."""
+        return self.batch_size // self.virtual_shards
+
     def check(self) -> None:
         """Raises ValueError if the rows are not those of whole virtual shards."""
         if self.batch_size < 1:
@@ -49,19 +54,18 @@ class ProcessRows(NamedTuple):
                 f"batch_size {self.batch_size} must be a positive multiple of virtual_shards, "
                 f"{self.virtual_shards}"
             )
-        count, each = sum(map(len, self.rows)), self.batch_size // self.virtual_shards
-        if len(self.shard_numbers()) * each != count:
+        count = sum(map(len, self.rows))
+        if len(self.shard_numbers()) * self.rows_per_shard != count:
             raise ValueError(
-                f"{self.virtual_shards} virtual shards of {each} rows cannot be shared by "
-                f"processes with {count} of {self.batch_size} rows each: set "
+                f"{self.virtual_shards} virtual shards of {self.rows_per_shard} rows cannot be "
+                f"shared by processes with {count} of {self.batch_size} rows each: set "
                 "pipeline.train_batches.virtual_shards to a multiple of "
                 f"{self.batch_size // count} that divides {self.batch_size}, in a new run"
             )
 
     def shard_numbers(self) -> list[int]:
         """Returns the virtual shards of this process."""
-        each = self.batch_size // self.virtual_shards
-        return sorted({row // each for rows in self.rows for row in rows})
+        return sorted({row // self.rows_per_shard for rows in self.rows for row in rows})
 
     def parts(self, count: int) -> list[list[range]]:
         """Returns the rows in at most `count` parts of whole virtual shards, in order.
@@ -69,10 +73,9 @@ class ProcessRows(NamedTuple):
         >>> ProcessRows(8, 4, (range(8),)).parts(3)
         [[range(0, 2), range(2, 4)], [range(4, 6)], [range(6, 8)]]
         """
-        each = self.batch_size // self.virtual_shards
-        numbers = self.shard_numbers()
-        parts = np.array_split(np.array(numbers), min(count, len(numbers)))
-        return [[range(n * each, (n + 1) * each) for n in part.tolist()] for part in parts]
+        shards, size = self.shard_numbers(), self.rows_per_shard
+        parts = np.array_split(np.array(shards), min(count, len(shards)))
+        return [[range(n * size, (n + 1) * size) for n in part.tolist()] for part in parts]
 
 
 class ProcessBatches:
@@ -80,7 +83,7 @@ class ProcessBatches:
 
     def __init__(self, order: SampleOrder, process: ProcessRows, open_rows: int):
         self._split = order.split
-        self._rows = process.batch_size // process.virtual_shards
+        self._rows = process.rows_per_shard
         self._shards = {
             str(number): VirtualShard(order, number, process.virtual_shards, open_rows)
             for number in process.shard_numbers()
@@ -158,11 +161,11 @@ class WorkerBatches:
         """
         if not self._workers:
             state = {**self._state, "lane": json.loads(self._shards)}
-            for part in self._parts:
-                self._workers.append(_Worker.started(self._make, part, state))
+            for rows in self._parts:
+                self._workers.append(_Worker.started(self._make, rows, state))
         received = [worker.receive() for worker in self._workers]
-        shards = {number: one for _, part in received for number, one in part.items()}
-        self._shards = json.dumps(shards)
+        states = {number: saved for _, shards in received for number, saved in shards.items()}
+        self._shards = json.dumps(states)
         batches = [batch for batch, _ in received]
         return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
@@ -227,8 +230,8 @@ def _send_batches(
     make: Callable[[], Shareable], rows: Sequence[range], state: dict[str, Any], sender: Connection
 ) -> None:
     """Sends batches and the states of their shards, or an error, until the parent ends."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # the parent answers them
-        signal.signal(number, signal.SIG_IGN)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):  # the parent answers them
+        signal.signal(signal_number, signal.SIG_IGN)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the parent has shown them

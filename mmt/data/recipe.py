@@ -111,13 +111,16 @@ def default_directory(
 ) -> str:
     """Returns `$MMT_DATA/caches/<mixture>-<vocabulary>`.
 
-    The second part is the vocabulary's size or sizes, or a hash of the path in `vocabulary_from`. A
-    `name` replaces both parts.
+    Args:
+      mixture: the name of the mixture.
+      vocab_size, target_vocab_size: become the second part; 0: not given.
+      vocabulary_from: a run or cache; its name and a hash of its path become the second part.
+      name: replaces both parts.
     """
     vocabulary = str(vocab_size or "own")
     if target_vocab_size:
         vocabulary += f"-{target_vocab_size}"
     if vocabulary_from:
-        place = str(Path(vocabulary_from).absolute()).encode()
-        vocabulary = f"{Path(vocabulary_from).name}-{hashlib.sha256(place).hexdigest()[:8]}"
+        path = str(Path(vocabulary_from).absolute()).encode()
+        vocabulary = f"{Path(vocabulary_from).name}-{hashlib.sha256(path).hexdigest()[:8]}"
     return str(data_root() / "caches" / (name or f"{mixture}-{vocabulary}"))

@@ -14,7 +14,7 @@ from mmt.data.cache.longest import Omitted
 from mmt.data.cache.origins import in_corpora
 from mmt.data.denoising import Denoiser, Denoising
 from mmt.data.mixing import is_monolingual
-from mmt.data.packing import Batch, PackedExample, Row, assemble, of_tokens
+from mmt.data.packing import Batch, PackedExample, Row, assemble, spread_to_tokens
 
 
 class Split:
@@ -67,10 +67,10 @@ class Split:
                 continue
             if is_monolingual(code):
                 lengths = self.denoiser.lengths(lengths[:, 1])
-                unfit = longest.scan(lengths, self.shape)
+                too_long = longest.scan(lengths, self.shape)
             else:
-                unfit = cache.too_long(code, split, self.shape)
-            omitted = self._gaps(code, unfit)
+                too_long = cache.too_long(code, split, self.shape)
+            omitted = self._gaps(code, too_long)
             count = len(lengths) - omitted.count
             if missing := kept_counts[code] - count:
                 left_out[code] = missing
@@ -86,24 +86,28 @@ class Split:
         self._warn(split, left_out)
         emptied = [code for code in languages if kept_counts.get(code) == 0]
         if self.leave_out and emptied:
-            what = f"without the corpora {', '.join(self.leave_out)}, no {split} example remains"
+            message = f"without the corpora {', '.join(self.leave_out)}, no {split} example remains"
             if not self.counts:
-                raise ValueError(f"{what} (pipeline.train_batches.leave_out)")
-            warnings.warn(f"{what} of {', '.join(emptied)}", stacklevel=3)
+                raise ValueError(f"{message} (pipeline.train_batches.leave_out)")
+            warnings.warn(f"{message} of {', '.join(emptied)}", stacklevel=3)
 
-    def _gaps(self, code: str, unfit: Int64[np.ndarray, "m"]) -> Omitted:
+    def _gaps(self, code: str, too_long: Int64[np.ndarray, "m"]) -> Omitted:
         """Returns the gaps of records that do not fit or are of a corpus that is left out."""
         if not self.leave_out:
-            return Omitted(unfit, np.ones_like(unfit))
+            return Omitted(too_long, np.ones_like(too_long))
         manifest = self.cache.manifest
         names = [name for _, name in manifest.corpus_table]
         runs = manifest.corpus_runs(code)
-        out = np.array([in_corpora(names[number], self.leave_out) for number, _ in runs], bool)
+        is_left_out = np.array(
+            [in_corpora(names[corpus_id], self.leave_out) for corpus_id, _ in runs], bool
+        )
         sizes = np.array([count for _, count in runs], np.int64)
-        unfit = unfit[~out[np.searchsorted(sizes.cumsum(), unfit, side="right")]]
-        starts = np.concatenate([(sizes.cumsum() - sizes)[out], unfit])
+        too_long = too_long[~is_left_out[np.searchsorted(sizes.cumsum(), too_long, side="right")]]
+        starts = np.concatenate([(sizes.cumsum() - sizes)[is_left_out], too_long])
         order = np.argsort(starts)
-        return Omitted(starts[order], np.concatenate([sizes[out], np.ones_like(unfit)])[order])
+        return Omitted(
+            starts[order], np.concatenate([sizes[is_left_out], np.ones_like(too_long)])[order]
+        )
 
     @functools.cached_property
     def denoiser(self) -> Denoiser:
@@ -116,7 +120,7 @@ class Split:
         source, target = self._lengths[language][record].tolist()
         return PackedExample(draw, self._ids[language], record, source + 1, target + 1)
 
-    def preceding(self, language: int, index: int, most: int) -> list[PackedExample]:
+    def preceding(self, language: int, index: int, max_lines: int) -> list[PackedExample]:
         """Returns the lines before an example in its document, at most `most`, the last one last.
 
         They may be too long for a row.
@@ -125,7 +129,7 @@ class Split:
             self._follows[language] = self.cache.follows(list(self.counts)[language], self.name)
         follows = self._follows[language]
         last = first = self.example(0, language, index).record
-        while follows is not None and last - first < most and follows[first]:
+        while follows is not None and last - first < max_lines and follows[first]:
             first -= 1
         sizes = self._lengths[language][first:last].tolist()
         return [
@@ -157,7 +161,7 @@ class Split:
         )  # fmt: skip
         if self.with_corpora:
             segments = batch["decoder_segment_ids"]
-            batch["decoder_corpus_ids"] = of_tokens(self._corpora(rows), rows, segments)
+            batch["decoder_corpus_ids"] = spread_to_tokens(self._corpora(rows), rows, segments)
         return batch
 
     def _corpora(self, rows: Sequence[Row]) -> Int32[np.ndarray, "examples"]:
@@ -169,7 +173,7 @@ class Split:
             manifest = self.cache.manifest
             runs = manifest.corpus_runs(manifest.languages[language_id])
             ends = list(itertools.accumulate(count for _, count in runs))
-            self._corpus_runs[language_id] = ends, [number for number, _ in runs]
+            self._corpus_runs[language_id] = ends, [corpus_id for corpus_id, _ in runs]
         ends, ids = self._corpus_runs[language_id]
         return ids[bisect.bisect_right(ends, record)]
 

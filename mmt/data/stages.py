@@ -43,7 +43,7 @@ class Stage:
     max_targets: int | None = None
     context_lines: int = 1
 
-    def watched(self) -> tuple[str, int] | None:
+    def watched_loss(self) -> tuple[str, int] | None:
         """Returns the language ('': mean) whose loss ends the stage, and the patience; or None."""
         for key, value in (self.until or {}).items():
             if key.split("/")[0] == LOSS:
@@ -58,7 +58,7 @@ class Stage:
         return replace(self, mixing=replace(self.mixing, languages=codes))
 
 
-def planned(stages: Sequence[Stage] | None, mixture: Mixing | None) -> list[Stage]:
+def planned_stages(stages: Sequence[Stage] | None, mixture: Mixing | None) -> list[Stage]:
     """Returns the stages of a run, by default one; each has a mixture, by default the run's.
 
     Raises:
@@ -76,8 +76,8 @@ def planned(stages: Sequence[Stage] | None, mixture: Mixing | None) -> list[Stag
 
 def stage_rates(stage: Stage, counts: Mapping[str, int]) -> Float[np.ndarray, "languages"]:
     """Returns the rate of every language of `counts` in a stage; 0 if it is not in the mixture."""
-    drawn = (stage.mixing or Mixing()).rates(counts)
-    return np.array([drawn.get(code, 0.0) for code in counts])
+    rates = (stage.mixing or Mixing()).rates(counts)
+    return np.array([rates.get(code, 0.0) for code in counts])
 
 
 def epochs_of(until: Mapping[str, Number], counts: Mapping[str, int]) -> dict[int, Number]:
@@ -93,9 +93,9 @@ def check_stages(stages: Sequence[Stage], counts: Mapping[str, int]) -> None:
     for number, stage in enumerate(stages, 1):
         where = f"stage {number} of {len(stages)}"
         if (stage.until is None) != (number == len(stages)):
-            what = "has an end" if stage.until is not None else "never ends"
+            state = "has an end" if stage.until is not None else "never ends"
             raise ValueError(
-                f"{where} {what}, until = {stage.until}; all but the last need `until`, such as "
+                f"{where} {state}, until = {stage.until}; all but the last need `until`, such as "
                 "{'steps': 20000}"
             )
         if stage.max_targets is not None and stage.max_targets < 1:
@@ -103,28 +103,28 @@ def check_stages(stages: Sequence[Stage], counts: Mapping[str, int]) -> None:
                 f"{where}: max_targets = {stage.max_targets}; allowed: a number of tokens, 1 or "
                 "more, or None"
             )
-        used = "context" in (stage.modifiers or {})
-        if stage.context_lines < 1 or (stage.context_lines > 1 and not used):
+        uses_context = "context" in (stage.modifiers or {})
+        if stage.context_lines < 1 or (stage.context_lines > 1 and not uses_context):
             raise ValueError(
                 f"{where}: context_lines = {stage.context_lines}; allowed: 1 or more, with the "
                 "modifier 'context'"
             )
-        drawn = stage_rates(stage, counts)
+        rates = stage_rates(stage, counts)
         if stage.until is not None:
-            _check_until(stage.until, counts, drawn, where)
+            _check_until(stage.until, counts, rates, where)
 
 
 def _check_until(
-    until: Mapping[str, Number], counts: Mapping[str, int], drawn: Any, where: str
+    until: Mapping[str, Number], counts: Mapping[str, int], rates: Any, where: str
 ) -> None:
-    if not _may_end(until):
+    if not _is_valid_end(until):
         raise ValueError(
             f"{where}: until = {until!r}; allowed: one of {{'steps': N}}, {{'examples': N}}, "
             f"{{'{LOSS}': N}} and {{'{LOSS}/LANGUAGE': N}}, N a whole number of 1 or more, or "
             "{LANGUAGE: EPOCHS, ...}"
         )
     codes = list(counts)
-    named: dict[str, str] = {}
+    keys_by_code: dict[str, str] = {}
     for key in until:
         if key in ("steps", "examples", LOSS):
             continue
@@ -132,19 +132,21 @@ def _check_until(
         try:
             code = mixing.resolve(name, codes)
         except ValueError as error:
-            near = suggest.closest_name(key, ("steps", "examples", LOSS))
-            nearest = f"nearest: {near!r}; or, as a language, " if near else ""
-            raise ValueError(f"{where}: until = {dict(until)}: {nearest}{error}") from None
-        if (other := named.setdefault(code, key)) != key:
-            raise ValueError(f"{where}: until = {dict(until)}: {other!r} and {key!r} are {code}")
-        if name == key and not drawn[codes.index(code)]:
+            nearest = suggest.closest_name(key, ("steps", "examples", LOSS))
+            hint = f"nearest: {nearest!r}; or, as a language, " if nearest else ""
+            raise ValueError(f"{where}: until = {dict(until)}: {hint}{error}") from None
+        if (earlier_key := keys_by_code.setdefault(code, key)) != key:
+            raise ValueError(
+                f"{where}: until = {dict(until)}: {earlier_key!r} and {key!r} are {code}"
+            )
+        if name == key and not rates[codes.index(code)]:
             raise ValueError(
                 f"{where} never ends: until = {dict(until)}, but its mixture has no {code}; it "
-                f"draws {', '.join(np.array(codes)[drawn > 0][:10])}"
+                f"draws {', '.join(np.array(codes)[rates > 0][:10])}"
             )
 
 
-def _may_end(until: Any) -> bool:
+def _is_valid_end(until: Any) -> bool:
     """Returns whether `until` is one kind of end with a valid number, or epochs of languages."""
     if not isinstance(until, Mapping) or not until:
         return False

@@ -27,14 +27,14 @@ def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int 
         row: dict[str, str | int | float] = {"language": code, "name": languages.find(code).name}
         row["train"] = counts[code]
         for split in SPLITS[1:]:
-            present = corpus.count(code, split)
-            row[split] = sum(1 for _ in corpus.pairs(code, split)) if present else 0
+            has_split = corpus.count(code, split)
+            row[split] = sum(1 for _ in corpus.pairs(code, split)) if has_split else 0
         rows.append(row | sizes)
-    shares = mixing.mixing_rates(counts, temperature)
-    return [row | {"share": shares[str(row["language"])]} for row in rows]
+    rates = mixing.mixing_rates(counts, temperature)
+    return [row | {"share": rates[str(row["language"])]} for row in rows]
 
 
-def matched(corpus: Corpus) -> Iterator[str]:
+def describe_entries(corpus: Corpus) -> Iterator[str]:
     """Yields lines about entries and monolingual text.
 
     'train deu_Latn: web/a.tsv.gz, web/b.tsv.gz' lists the entries of a language with several.
@@ -44,8 +44,8 @@ def matched(corpus: Corpus) -> Iterator[str]:
         for code in corpus.languages:
             names = corpus.entries(code, split)
             if len(names) > 1:
-                more = f", … ({len(names)} in total)" if len(names) > 8 else ""
-                yield f"{split} {code}: {', '.join(names[:8])}{more}"
+                ellipsis = f", … ({len(names)} in total)" if len(names) > 8 else ""
+                yield f"{split} {code}: {', '.join(names[:8])}{ellipsis}"
     for code in corpus.monolingual:
         yield f"monolingual {code}: {corpus.count(code, MONOLINGUAL):,} lines"
 
@@ -54,9 +54,9 @@ def table(rows: Iterable[Mapping[str, str | int | float]]) -> str:
     """Returns the rows of `stats` as text: the largest language first, a total at the end."""
     ordered = sorted(rows, key=lambda row: (-int(row["train"]), row["language"]))
     counted = [key for key, value in ordered[0].items() if isinstance(value, int)]
-    total = {key: sum(int(row[key]) for row in ordered) for key in counted}
-    last = dict.fromkeys(ordered[0], "") | total | {"language": "all", "name": len(ordered)}
-    cells = [[_cell(key, value) for key, value in row.items()] for row in [*ordered, last]]
+    totals = {key: sum(int(row[key]) for row in ordered) for key in counted}
+    total_row = dict.fromkeys(ordered[0], "") | totals | {"language": "all", "name": len(ordered)}
+    cells = [[_cell(key, value) for key, value in row.items()] for row in [*ordered, total_row]]
     cells.insert(0, [key.replace("_", " ").replace("character", "char") for key in ordered[0]])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     align = [str.ljust, str.ljust, *[str.rjust] * (len(widths) - 2)]

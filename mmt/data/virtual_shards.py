@@ -76,24 +76,24 @@ class SampleOrder:
             for number, stage in enumerate(sampler.stages[: len(sampler.parts)])
             if stage.max_targets is not None
         }
-        self._texts = np.array([is_monolingual(code) for code in split.counts], bool)
+        self._is_text = np.array([is_monolingual(code) for code in split.counts], bool)
 
     def examples(self, draws: Sequence[int]) -> list[PackedExample]:
         """Returns the example of each draw, with the modifiers of its stage.
 
         Examples of monolingual text have noise spans.
         """
-        numbers = np.asarray(draws, np.int64)
-        languages, appearances, stages = self.sampler.at(numbers)
-        examples = self._plain(draws, languages, appearances)
+        draw_numbers = np.asarray(draws, np.int64)
+        languages, appearances, stages = self.sampler.at(draw_numbers)
+        examples = self._plain_examples(draws, languages, appearances)
         self._denoise(examples, languages, appearances)
-        for rewriter, chosen, kinds in self._chosen(numbers, languages, stages):
-            rewritten = self._rewritten(
-                rewriter, kinds, numbers[chosen], languages[chosen], appearances[chosen]
+        for rewriter, indices, kinds in self._modified(draw_numbers, languages, stages):
+            rewritten = self._rewrite(
+                rewriter, kinds, draw_numbers[indices], languages[indices], appearances[indices]
             )
-            for index, tokens in zip(chosen.tolist(), rewritten, strict=True):
+            for index, tokens in zip(indices.tolist(), rewritten, strict=True):
                 language = int(languages[index])
-                examples[index], change = self._changed(examples[index], language, tokens)
+                examples[index], change = self._apply_change(examples[index], language, tokens)
                 if len(self._changes) >= _REMEMBERED:
                     self._changes.clear()
                 self._changes[examples[index].draw] = change
@@ -104,9 +104,9 @@ class SampleOrder:
 
         Of monolingual text only the lengths are meaningful.
         """
-        return self._plain(draws, *self.sampler.at(np.asarray(draws, np.int64))[:2])
+        return self._plain_examples(draws, *self.sampler.at(np.asarray(draws, np.int64))[:2])
 
-    def _plain(
+    def _plain_examples(
         self,
         draws: Sequence[int],
         languages: Int[np.ndarray, "n"],
@@ -123,17 +123,17 @@ class SampleOrder:
         appearances: Int[np.ndarray, "n"],
     ) -> None:
         """Replaces the examples of monolingual text by noised ones; noise differs by epoch."""
-        chosen = np.flatnonzero(self._texts[languages])
-        if not chosen.size:
+        indices = np.flatnonzero(self._is_text[languages])
+        if not indices.size:
             return
-        lines = [examples[index] for index in chosen.tolist()]
-        read = records.decode([self.split.raw(line.language, line.record) for line in lines])
-        texts = _cut(read.targets.tolist(), read.target_lengths.tolist())
-        numbers = np.array([line.record for line in lines])
-        times = appearances[chosen].astype(np.uint64) * np.uint64(_EPOCH)
-        keys = (self._keys[languages[chosen]] ^ times).tolist()
-        noised = self.split.denoiser.examples(texts, numbers, keys)
-        for index, line, sides in zip(chosen.tolist(), lines, noised, strict=True):
+        lines = [examples[index] for index in indices.tolist()]
+        decoded = records.decode([self.split.raw(line.language, line.record) for line in lines])
+        texts = _split_flat(decoded.targets.tolist(), decoded.target_lengths.tolist())
+        line_numbers = np.array([line.record for line in lines])
+        epoch_keys = appearances[indices].astype(np.uint64) * np.uint64(_EPOCH)
+        keys = (self._keys[languages[indices]] ^ epoch_keys).tolist()
+        noised = self.split.denoiser.examples(texts, line_numbers, keys)
+        for index, line, sides in zip(indices.tolist(), lines, noised, strict=True):
             examples[index] = line._replace(changed=records.encode(*sides, line.language))
 
     def changes(self, draws: Int[np.ndarray, "n"]) -> list[Change]:
@@ -142,20 +142,24 @@ class SampleOrder:
             return []
         languages, appearances, stages = self.sampler.at(draws)
         changes: list[Change | None] = []
-        for rewriter, chosen, kinds in self._chosen(draws, languages, stages):
-            known = [self._changes.get(draw, _UNKNOWN) for draw in draws[chosen].tolist()]
-            changes += [change for change in known if change is not _UNKNOWN]
-            new = np.array([change is _UNKNOWN for change in known], bool)
-            kinds, codes = kinds[:, new], languages[chosen[new]]
-            times = appearances[chosen[new]]
-            rewritten = self._rewritten(rewriter, kinds, draws[chosen[new]], codes, times)
-            indices = self.indices(codes, times).tolist()
-            for language, index, tokens in zip(codes.tolist(), indices, rewritten, strict=True):
+        for rewriter, indices, kinds in self._modified(draws, languages, stages):
+            remembered = [self._changes.get(draw, _UNKNOWN) for draw in draws[indices].tolist()]
+            changes += [change for change in remembered if change is not _UNKNOWN]
+            is_unknown = np.array([change is _UNKNOWN for change in remembered], bool)
+            kinds, unknown_languages = kinds[:, is_unknown], languages[indices[is_unknown]]
+            unknown_appearances = appearances[indices[is_unknown]]
+            rewritten = self._rewrite(
+                rewriter, kinds, draws[indices[is_unknown]], unknown_languages, unknown_appearances
+            )
+            example_indices = self.indices(unknown_languages, unknown_appearances).tolist()
+            for language, index, tokens in zip(
+                unknown_languages.tolist(), example_indices, rewritten, strict=True
+            ):
                 example = self.split.example(0, language, index)
-                changes.append(self._changed(example, language, tokens)[1])
+                changes.append(self._apply_change(example, language, tokens)[1])
         return [change for change in changes if change is not None]
 
-    def _chosen(
+    def _modified(
         self,
         draws: Int[np.ndarray, "n"],
         languages: Int[np.ndarray, "n"],
@@ -165,11 +169,11 @@ class SampleOrder:
         for number, rewriter in enumerate(self._rewriters):
             if rewriter is not None:
                 in_stage = np.flatnonzero(stages == number)
-                kinds = rewriter.chosen(draws[in_stage], languages[in_stage])
+                kinds = rewriter.select(draws[in_stage], languages[in_stage])
                 modified = np.flatnonzero(kinds.any(axis=0))
                 yield rewriter, in_stage[modified], kinds[:, modified]
 
-    def _rewritten(
+    def _rewrite(
         self,
         rewriter: Rewriter,
         kinds: Bool[np.ndarray, "kinds n"],
@@ -183,32 +187,32 @@ class SampleOrder:
             np.concatenate([languages, languages[merged]]),
             np.concatenate([appearances, appearances[merged] + 1]),
         )
-        tokens, after = tokens[: len(draws)], tokens[len(draws) :]
-        following = dict(zip(merged.tolist(), after, strict=True))
+        tokens, next_tokens = tokens[: len(draws)], tokens[len(draws) :]
+        following = dict(zip(merged.tolist(), next_tokens, strict=True))
         lines = rewriter.context(draws, kinds)
         preceding = self._preceding(np.flatnonzero(lines), languages, appearances, lines)
         return rewriter.rewrite(draws, kinds, tokens, following, preceding)
 
     def _preceding(
         self,
-        places: Int[np.ndarray, "m"],
+        indices: Int[np.ndarray, "m"],
         languages: Int[np.ndarray, "n"],
         appearances: Int[np.ndarray, "n"],
-        most: Int[np.ndarray, "n"],
+        max_lines: Int[np.ndarray, "n"],
     ) -> dict[int, list[tuple[Ids, Ids]]]:
-        """Returns the tokens of the lines before some appearances in their documents, by place."""
-        if not places.size:
+        """Returns the tokens of the lines before some appearances in their documents, by index."""
+        if not indices.size:
             return {}
-        indices = self.indices(languages[places], appearances[places])
-        of_place = zip(languages[places], indices, most[places], strict=True)
-        before = [self.split.preceding(*map(int, each)) for each in of_place]
-        tokens = iter(self._read([example for lines in before for example in lines]))
+        example_indices = self.indices(languages[indices], appearances[indices])
+        arguments = zip(languages[indices], example_indices, max_lines[indices], strict=True)
+        documents = [self.split.preceding(*map(int, argument)) for argument in arguments]
+        tokens = iter(self._read_tokens([example for lines in documents for example in lines]))
         return {
-            place: [next(tokens) for _ in lines]
-            for place, lines in zip(places.tolist(), before, strict=True)
+            index: [next(tokens) for _ in lines]
+            for index, lines in zip(indices.tolist(), documents, strict=True)
         }
 
-    def _changed(
+    def _apply_change(
         self, example: PackedExample, language: int, tokens: tuple[Ids, Ids] | None
     ) -> tuple[PackedExample, Change | None]:
         """Returns the example with these tokens, or the original if they do not fit."""
@@ -216,8 +220,8 @@ class SampleOrder:
             return example, None
         source, target = (len(ids) + 1 for ids in tokens)
         fits = source <= self.split.shape[0] and target <= self.split.shape[1]
-        more = source - example.source, target - example.target
-        change = Change(language, example.record, *more, fits)
+        added = source - example.source, target - example.target
+        change = Change(language, example.record, *added, fits)
         if not fits:
             return example, change
         changed = records.encode(*tokens, example.language)
@@ -229,14 +233,14 @@ class SampleOrder:
         """Returns source and target of these appearances, as cached."""
         indices = self.indices(languages, appearances)
         pairs = zip(languages.tolist(), indices.tolist(), strict=True)
-        return self._read([self.split.example(0, *pair) for pair in pairs])
+        return self._read_tokens([self.split.example(0, *pair) for pair in pairs])
 
-    def _read(self, examples: Sequence[PackedExample]) -> list[tuple[Ids, Ids]]:
+    def _read_tokens(self, examples: Sequence[PackedExample]) -> list[tuple[Ids, Ids]]:
         """Returns source and target of these examples, as cached."""
-        read = records.decode([self.split.raw(e.language, e.record) for e in examples])
-        sides = (read.inputs, read.input_lengths), (read.targets, read.target_lengths)
-        cut = [_cut(flat.tolist(), lengths.tolist()) for flat, lengths in sides]
-        return list(zip(*cut, strict=True))
+        decoded = records.decode([self.split.raw(e.language, e.record) for e in examples])
+        sides = (decoded.inputs, decoded.input_lengths), (decoded.targets, decoded.target_lengths)
+        by_side = [_split_flat(flat.tolist(), lengths.tolist()) for flat, lengths in sides]
+        return list(zip(*by_side, strict=True))
 
     def indices(
         self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"]
@@ -244,26 +248,28 @@ class SampleOrder:
         """Returns the index of the example of each appearance, 0 ... n - 1.
 
         Appearance a of a language with n examples is number a % n of a permutation for epoch a //
-        n. A stage with `max_targets` has epochs of its own, of its n short examples.
+        n. A stage with `max_targets` has separate epochs, of its n short examples.
         """
         indices = self._permuted(languages, appearances, self.sizes[languages])
         bases = np.array([part.base for part in self.sampler.parts[: len(self.sampler.stages)]])
-        for number, short in self._short.items():
-            before = (bases[: number + 2, languages] <= appearances).sum(axis=0)
-            chosen = np.flatnonzero(before == number + 1)  # the appearances in this stage
-            codes = languages[chosen]
-            sizes = np.array([len(short[code]) for code in codes.tolist()], np.int64)
-            places = self._permuted(codes, appearances[chosen] - bases[number, codes], sizes)
-            pairs = zip(codes.tolist(), places.tolist(), strict=True)
-            indices[chosen] = [short[code][place] for code, place in pairs]
+        for stage, short in self._short.items():
+            stages_begun = (bases[: stage + 2, languages] <= appearances).sum(axis=0)
+            in_stage = np.flatnonzero(stages_begun == stage + 1)  # the appearances in this stage
+            stage_languages = languages[in_stage]
+            sizes = np.array([len(short[code]) for code in stage_languages.tolist()], np.int64)
+            positions = self._permuted(
+                stage_languages, appearances[in_stage] - bases[stage, stage_languages], sizes
+            )
+            pairs = zip(stage_languages.tolist(), positions.tolist(), strict=True)
+            indices[in_stage] = [short[code][position] for code, position in pairs]
         return indices
 
     def unlimited_from(self) -> Int[np.ndarray, "languages"]:
         """Returns the appearance of each language after which no stage has `max_targets`."""
-        after = max(self._short, default=-1) + 1
-        if after == min(len(self.sampler.parts), len(self.sampler.stages)):
+        first_unlimited = max(self._short, default=-1) + 1
+        if first_unlimited == min(len(self.sampler.parts), len(self.sampler.stages)):
             return np.full(len(self.sizes), np.iinfo(np.int64).max // 2)
-        return self.sampler.parts[after].base
+        return self.sampler.parts[first_unlimited].base
 
     def _permuted(
         self,
@@ -275,20 +281,20 @@ class SampleOrder:
         keys = self._keys[languages] + epochs.astype(np.uint64) * np.uint64(_EPOCH)
         return permute(numbers, sizes, keys)
 
-    def _short_examples(self, number: int) -> dict[int, Int[np.ndarray, "_"]]:
+    def _short_examples(self, stage: int) -> dict[int, Int[np.ndarray, "_"]]:
         """Returns the indices of the short examples of a stage's languages.
 
         ValueError if a language has none.
         """
-        limit = self.sampler.stages[number].max_targets
+        limit = self.sampler.stages[stage].max_targets
         short, codes = {}, list(self.split.counts)
-        for language in self.sampler.parts[number].components.tolist():
-            everything = self.split.records(language, np.arange(self.sizes[language]))
-            targets = self.split.lengths(language, everything)[:, 1]
+        for language in self.sampler.parts[stage].components.tolist():
+            all_records = self.split.records(language, np.arange(self.sizes[language]))
+            targets = self.split.lengths(language, all_records)[:, 1]
             short[language] = np.flatnonzero(targets <= limit)
             if not len(short[language]):
                 raise ValueError(
-                    f"stage {number + 1} has max_targets = {limit}, but the shortest example of "
+                    f"stage {stage + 1} has max_targets = {limit}, but the shortest example of "
                     f"{codes[language]} has {targets.min()}; allowed: {targets.min()} or more"
                 )
         return short
@@ -306,12 +312,12 @@ class SampleOrder:
         } | self.sampler.settings()
         if self.split.leave_out:
             settings["leave_out"] = sorted(self.split.leave_out)
-        if self._texts.any():
+        if self._is_text.any():
             settings["denoising"] = dataclasses.asdict(self.split.denoising)
         return settings
 
 
-def _cut(flat: list[int], lengths: list[int]) -> list[Ids]:
+def _split_flat(flat: list[int], lengths: list[int]) -> list[Ids]:
     ends = itertools.accumulate(lengths)
     return [flat[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
@@ -324,19 +330,25 @@ def density(split: Split, stage: Stage, *, seed: int, open_rows: int) -> float:
     """Returns the mean number of examples in a row of a stage, measured on a sample of rows.
 
     The stage's modifiers are applied if the cache has the text.
+
+    Args:
+      split: the examples.
+      stage: its mixture is sampled.
+      seed: of the order of the examples.
+      open_rows: rows that are packed at a time; 0: every example is a row.
     """
     if not open_rows:
         return 1.0
-    alone = CurriculumSampler([dataclasses.replace(stage, until=None)], split.counts)
-    order = SampleOrder(split, alone, seed)
-    rows, examples, first = 0, 0, 0
+    sampler = CurriculumSampler([dataclasses.replace(stage, until=None)], split.counts)
+    order = SampleOrder(split, sampler, seed)
+    rows, examples, next_draw = 0, 0, 0
     packer = Packer(*split.shape, open_rows=open_rows)
     sampled = order.examples if stage.modifiers and split.cache.has_text else order.plain
     while rows < _SAMPLE_ROWS:
-        for example in sampled(range(first, first + _SAMPLE)):
+        for example in sampled(range(next_draw, next_draw + _SAMPLE)):
             row = packer.add(example)
             rows, examples = rows + (row is not None), examples + len(row or ())
-        first += _SAMPLE
+        next_draw += _SAMPLE
     return examples / rows
 
 
@@ -365,10 +377,10 @@ class VirtualShard:
                 end = self._next + _LOOK_UP * self._virtual_shards
                 draws = range(self._next, end, self._virtual_shards)
                 self._looked_up.extend(self._order.examples(draws))
-            done = self._packer.add(self._looked_up.popleft())
+            finished_row = self._packer.add(self._looked_up.popleft())
             self._next += self._virtual_shards
-            if done is not None:
-                return done
+            if finished_row is not None:
+                return finished_row
 
     def get_state(self) -> dict[str, Any]:
         """Returns the next draw, `next`, and the draws in `open` rows; plain JSON."""

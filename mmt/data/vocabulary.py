@@ -57,9 +57,9 @@ def sentinel(number: int) -> str:
     return f"<extra_id_{number}>"
 
 
-def marked(source: str, *, back_translated: bool) -> str:
-    """Returns the source, with the tag '<bt> ' if it is back-translated: '<bt> Hallo'."""
-    return f"{BACK_TRANSLATED} {source}" if back_translated else source
+def source_text(pair: Pair) -> str:
+    """Returns the source of a pair; with the tag '<bt> ' if it is back-translated: '<bt> Hallo'."""
+    return f"{BACK_TRANSLATED} {pair.source}" if pair.back_translated else pair.source
 
 
 def train(
@@ -68,10 +68,14 @@ def train(
     """Trains a vocabulary of `size` pieces on `texts` and writes it to `path` atomically.
 
     It is BPE with byte fallback (all 256 bytes are pieces), without normalisation and without a
-    leading space. Equal texts give equal files. `tags` are always separate pieces: a literal
-    `<2eng>` in a user's text also gets the tag's id, and decodes to `<2eng>`. With `split_digits`
-    the digits 0-9 are single pieces, so that numbers share pieces. If the texts have fewer distinct
-    pieces than `size`, the vocabulary is smaller, with a warning.
+    leading space. Equal texts give equal files. If the texts have fewer distinct pieces than
+    `size`, the vocabulary is smaller, with a warning.
+
+    Args:
+      texts: the training texts.
+      path, size: the SentencePiece model, and its number of pieces.
+      tags: separate pieces: a literal `<2eng>` in a text is encoded as the tag, and decodes to it.
+      split_digits: whether the digits 0-9 are single pieces, so that numbers share pieces.
 
     Raises:
       ValueError: no text, or a size too small for the bytes and letters; the message has a
@@ -106,8 +110,7 @@ def train(
     except RuntimeError as error:
         raise ValueError(_explain(str(error), size, path)) from error
     _write(path, model.getvalue())
-    pieces = Vocabulary.load(path).size
-    if pieces < size:
+    if (pieces := Vocabulary.load(path).size) < size:
         warnings.warn(
             f"{path}: the texts have only {pieces} pieces, so the vocabulary has fewer than {size}",
             stacklevel=2,
@@ -128,14 +131,14 @@ def training_texts(
     if side not in SIDES:
         near = suggest.hint(side, SIDES, cutoff=0.0)
         raise ValueError(f"side is {side!r}, it must be one of {SIDES}{near}")
-    for pair in _evenly(corpus, "train", temperature, limit):
+    for pair in _sample_pairs(corpus, "train", temperature, limit):
         if side != "target":
-            prefix = tag_of(corpus, pair.language)
-            yield f"{prefix} {marked(pair.source, back_translated=pair.back_translated)}"
+            yield f"{tag_of(corpus, pair.language)} {source_text(pair)}"
         if side != "source":
             yield pair.target
     if side == "both" and corpus.monolingual:
-        yield from (pair.target for pair in _evenly(corpus, MONOLINGUAL, temperature, limit // 2))
+        texts = _sample_pairs(corpus, MONOLINGUAL, temperature, limit // 2)
+        yield from (text.target for text in texts)
 
 
 class Vocabulary:
@@ -184,22 +187,22 @@ class Vocabulary:
 
         `threads` 0 uses all cores for many texts; use 1 in one of several processes.
         """
-        given: Any = list(texts)
-        return self._processor.encode(given, num_threads=threads or _threads(texts))
+        batch: Any = list(texts)
+        return self._processor.encode(batch, num_threads=threads or _num_threads(texts))
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of ids up to the first EOS, without PAD; an id out of range is UNK."""
         kept = []
-        for number in map(int, ids):
-            if number == self.eos:
+        for token_id in map(int, ids):
+            if token_id == self.eos:
                 break
-            if number != self.pad:
-                kept.append(number if number < self.size else self.unk)
+            if token_id != self.pad:
+                kept.append(token_id if token_id < self.size else self.unk)
         return self._processor.decode(kept)
 
     def decode_all(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Returns the texts of many lists of ids, in one call."""
-        return self._processor.decode(list(ids), num_threads=_threads(ids)) if ids else []
+        return self._processor.decode(list(ids), num_threads=_num_threads(ids)) if ids else []
 
     @functools.cached_property
     def tags(self) -> Mapping[str, str | None]:
@@ -208,19 +211,16 @@ class Vocabulary:
         For example {'<2eng>': 'eng_Latn', '<2zh_Hant>': 'zho_Hant', '<2qqq>': None}.
         """
         matches = {piece: _TAG.fullmatch(piece) for piece in self._pieces if piece.startswith("<2")}
-        return {piece: _code(tag[1]) for piece, tag in matches.items() if tag}
+        return {piece: _code_or_none(tag[1]) for piece, tag in matches.items() if tag}
 
     @functools.cached_property
     def sentinels(self) -> tuple[int, ...]:
         """Returns the ids of the sentinels, '<extra_id_0>' first; mT5's begin with a space."""
-        numbers = itertools.takewhile(
-            lambda number_of_piece: number_of_piece is not None,
-            (
-                self._pieces.get(sentinel(n), self._pieces.get(f"\u2581{sentinel(n)}"))
-                for n in itertools.count()
-            ),
+        piece_ids = (
+            self._pieces.get(sentinel(n), self._pieces.get(f"\u2581{sentinel(n)}", -1))
+            for n in itertools.count()
         )
-        return tuple(number for number in numbers if number is not None)
+        return tuple(itertools.takewhile(lambda piece_id: piece_id >= 0, piece_ids))
 
     def has(self, piece: str) -> bool:
         """Returns whether `piece` (a tag, for example) is a piece."""
@@ -245,12 +245,11 @@ class Vocabulary:
     @property
     def special(self) -> Bool[np.ndarray, "V"]:
         """Returns which pieces are no text of their own: control pieces, bytes, tags, sentinels."""
-        of = self._processor
-        kinds = (of.is_control, of.is_unknown, of.is_byte, of.is_unused)
-        special = np.array([any(kind(i) for kind in kinds) for i in range(self.size)])
-        special[[self._pieces[tag] for tag in self.tags]] = True
-        special[list(self.sentinels)] = True
-        return special
+        is_special = np.ones(self.size, bool)
+        is_special[self._text_ids()] = False
+        is_special[[self._pieces[tag] for tag in self.tags]] = True
+        is_special[list(self.sentinels)] = True
+        return is_special
 
     def merges(self) -> dict[str, int]:
         """Returns the pieces that a BPE vocabulary can split or merge, and their merge's rank.
@@ -258,20 +257,25 @@ class Vocabulary:
         Rank 0 is merged first; single characters have the last ranks. Tags, bytes and other special
         pieces are omitted. Raises ValueError for another kind of vocabulary.
         """
-        of = self._processor
-        special = (of.is_control, of.is_unknown, of.is_byte, of.is_unused)
-        kept = [number for number in range(self.size) if not any(kind(number) for kind in special)]
-        pieces = of.id_to_piece(kept)
+        processor = self._processor
+        text_ids = self._text_ids()
+        pieces = processor.id_to_piece(text_ids)
         # With every merge omitted, only pieces that are always separate stay whole.
-        split = of.encode(pieces, enable_sampling=True, nbest_size=-1, alpha=1.0)
+        splits = processor.encode(pieces, enable_sampling=True, nbest_size=-1, alpha=1.0)
         ranks = {
-            piece: -of.get_score(number)
-            for number, piece, parts in zip(kept, pieces, split, strict=True)
-            if len(piece) == 1 or number not in parts
+            piece: -processor.get_score(piece_id)
+            for piece_id, piece, split_ids in zip(text_ids, pieces, splits, strict=True)
+            if len(piece) == 1 or piece_id not in split_ids
         }
         if len({*ranks.values()}) < len(ranks) or any(rank % 1 for rank in ranks.values()):
             raise ValueError("the vocabulary is not BPE: its scores are no ranks of merges")
         return {piece: int(rank) for piece, rank in ranks.items()}
+
+    def _text_ids(self) -> list[int]:
+        """Returns the ids of all pieces but control, unknown, byte and unused ones."""
+        model = self._processor
+        checks = (model.is_control, model.is_unknown, model.is_byte, model.is_unused)
+        return [i for i in range(self.size) if not any(check(i) for check in checks)]
 
     @functools.cached_property
     def _pieces(self) -> Mapping[str, int]:
@@ -293,15 +297,15 @@ class Tokeniser:
     target: Path
 
     def __call__(
-        self, sources: Sequence[bytes], targets: Sequence[bytes], *more: Sequence[Any]
+        self, sources: Sequence[bytes], targets: Sequence[bytes], *columns: Sequence[Any]
     ) -> list[tuple[Any, ...]]:
         """Returns (source ids, target ids, *more) of each pair of UTF-8 texts, without EOS."""
         prefix = self.prefix.encode()
         ids = (
-            _loaded(self.source).encode_all([prefix + text for text in sources], threads=1),
-            _loaded(self.target).encode_all(targets, threads=1),
+            _load_cached(self.source).encode_all([prefix + text for text in sources], threads=1),
+            _load_cached(self.target).encode_all(targets, threads=1),
         )
-        return list(zip(*ids, *more, strict=True))
+        return list(zip(*ids, *columns, strict=True))
 
 
 def find_tag(vocabulary: Vocabulary, language: str, *, trained: str = "") -> str:
@@ -316,46 +320,46 @@ def find_tag(vocabulary: Vocabulary, language: str, *, trained: str = "") -> str
     Raises:
       ValueError: there is no such tag; the message has the nearest.
     """
-    literal = f"<2{language}>"
-    if literal in vocabulary.tags and vocabulary.tags[literal] is None:
-        return literal  # a tag that `languages` does not know
-    known = {piece: code for piece, code in vocabulary.tags.items() if code}
+    literal_tag = f"<2{language}>"
+    if literal_tag in vocabulary.tags and vocabulary.tags[literal_tag] is None:
+        return literal_tag  # a tag that `languages` does not know
+    codes_by_tag = {piece: code for piece, code in vocabulary.tags.items() if code}
     if trained and vocabulary.has(tag(trained)):
-        known[tag(trained)] = trained
+        codes_by_tag[tag(trained)] = trained
     target = languages.find(language)
-    fitting = [piece for piece, code in known.items() if code == target.code]
-    if fitting:
-        return min(fitting, key=lambda piece: (piece != literal, len(piece), piece))
-    names = {code: f"{languages.find(code).name} ({code})" for code in sorted(set(known.values()))}
-    if len(names) > 12:
-        near = {languages.find(code).name: text for code, text in names.items()}
-        hint = suggest.hint(target.name, near, 3, cutoff=0.0, show=near.__getitem__)
-        listed = f"{len(names)} languages{hint}"
+    if tags := [piece for piece, code in codes_by_tag.items() if code == target.code]:
+        return min(tags, key=lambda piece: (piece != literal_tag, len(piece), piece))
+    codes = sorted(set(codes_by_tag.values()))
+    labels = {code: f"{languages.find(code).name} ({code})" for code in codes}
+    if len(labels) > 12:
+        by_name = {languages.find(code).name: label for code, label in labels.items()}
+        hint = suggest.hint(target.name, by_name, 3, cutoff=0.0, show=by_name.__getitem__)
+        listed = f"{len(labels)} languages{hint}"
     else:
-        listed = ", ".join(names.values()) or "languages that its vocabulary has no tag for"
+        listed = ", ".join(labels.values()) or "languages that its vocabulary has no tag for"
     raise ValueError(
         f"target language {target.code} ({target.name}): the model translates only into {listed}"
     )
 
 
 @functools.lru_cache(maxsize=4)
-def _loaded(path: Path) -> Vocabulary:
+def _load_cached(path: Path) -> Vocabulary:
     return Vocabulary.load(path)
 
 
-def _threads(some: Sequence[object]) -> int:
+def _num_threads(texts: Sequence[object]) -> int:
     """Returns the number of threads: one for few texts, -1 (all cores) for many."""
-    return 1 if len(some) < 256 else -1
+    return 1 if len(texts) < 256 else -1
 
 
-def _code(name: str) -> str | None:
+def _code_or_none(name: str) -> str | None:
     try:
         return languages.find(name).code
     except ValueError:  # a language that the table does not have
         return None
 
 
-def _evenly(corpus: Corpus, split: str, temperature: float, limit: int) -> Iterator[Pair]:
+def _sample_pairs(corpus: Corpus, split: str, temperature: float, limit: int) -> Iterator[Pair]:
     codes = corpus.monolingual if split == MONOLINGUAL else corpus.languages
     counts = {code: count for code in codes if (count := corpus.count(code, split))}
     for code, quota in quotas(counts, temperature, limit).items():
@@ -368,8 +372,8 @@ def quotas(counts: Mapping[str, int], temperature: float, limit: int) -> dict[st
     """Returns the number of pairs of each language, with sum `limit`; no pair is repeated."""
     if limit >= sum(counts.values()):
         return dict(counts)
-    shares = mixing.mixing_rates(counts, temperature, max_epochs=1.0, examples=limit)
-    return {code: min(counts[code], round(shares[code] * limit) or 1) for code in counts}
+    rates = mixing.mixing_rates(counts, temperature, max_epochs=1.0, examples=limit)
+    return {code: min(counts[code], round(rates[code] * limit) or 1) for code in counts}
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -388,10 +392,9 @@ def _write(path: Path, content: bytes) -> None:
 
 def _explain(message: str, size: int, path: Path) -> str:
     """Returns SentencePiece's message with a suggestion."""
-    small = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
-    if small:
+    if too_small := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return (
             f"{path}: a vocabulary of {size} pieces is too small: bytes, tags and the letters of "
-            f"the texts alone are {small[1]}; choose a larger size"
+            f"the texts alone are {too_small[1]}; choose a larger size"
         )
     return f"{path}: SentencePiece cannot train a vocabulary of {size} pieces: {message}"

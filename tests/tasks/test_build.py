@@ -137,7 +137,7 @@ def test_ensure_cache_names_faults_and_writes_nothing(corpus, tmp_path, monkeypa
         build.ensure_cache(
             CacheConfig(str(at), mixture="tigers_to_eng", module="no_such_lab.tasks")
         )
-    with pytest.raises(ValueError, match="leave it 0"):
+    with pytest.raises(ValueError, match="leave both unset"):
         build.ensure_cache(
             CacheConfig(str(at), "tigers_to_eng", module="tasks.cldr", vocab_size=500)
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int32, UInt16
 
+from mmt.data.cache.arrays import open_array
 from mmt.data.cache.cache import Cache
 from mmt.system.atomic import disk_errors
 
@@ -28,7 +29,7 @@ class Alignments:
 
     def __init__(self, cache: Cache, language: str):
         ends = np.cumsum(cache.lengths(language, SPLIT)[:, 1], dtype=np.int64)
-        path = file(cache, language)
+        path = path_of(cache, language)
         remedy = f"run `mmt data align {cache.directory}`"
         if not path.is_file():
             stale = " for its present text and vocabulary" if _stale(path) else ""
@@ -36,15 +37,9 @@ class Alignments:
                 f"{cache.directory} has no word alignments of {language}{stale}: {remedy}, "
                 "or set pipeline.train_batches.alignment = False"
             )
-        try:
-            self._flat = np.load(path, mmap_mode="r")
-        except (ValueError, EOFError) as error:
-            raise ValueError(f"{path} is damaged ({error}): delete it, then {remedy}") from error
-        if self._flat.shape != (ends[-1],) or self._flat.dtype != np.uint16:
-            raise ValueError(
-                f"{path} is damaged: it has {self._flat.dtype} {self._flat.shape}, the cache has "
-                f"{ends[-1]} target tokens: delete it, then {remedy}"
-            )
+        self._flat = open_array(
+            path, (int(ends[-1]),), np.uint16, remedy=f"delete it, then {remedy}"
+        )
         self._ends = ends
 
     def __getitem__(self, record: int) -> Int32[np.ndarray, "T"]:
@@ -53,7 +48,7 @@ class Alignments:
         return self._flat[start : self._ends[record]].astype(np.int32) - 1
 
 
-def file(cache: Cache, language: str) -> Path:
+def path_of(cache: Cache, language: str) -> Path:
     """Returns the path of the alignments of a language, for the tokens that the cache has now."""
     manifest = cache.manifest
     tokens = [manifest.corpus_hash, manifest.vocabulary_hash, manifest.counts[SPLIT][language]]
@@ -65,14 +60,14 @@ def write(path: Path, aligned: UInt16[np.ndarray, "T"]) -> None:
     """Writes a language's file atomically, and removes those of former tokens."""
     unfinished = path.with_suffix(".part")
     with disk_errors(path):
-        with unfinished.open("wb") as out:
-            np.save(out, aligned)
+        with unfinished.open("wb") as stream:
+            np.save(stream, aligned)
         unfinished.replace(path)
-        for old in _stale(path):
-            old.unlink(missing_ok=True)
+        for former in _stale(path):
+            former.unlink(missing_ok=True)
 
 
 def _stale(path: Path) -> list[Path]:
     """Returns the files of the same language for other tokens."""
     language = path.name.partition(".")[0]
-    return [old for old in path.parent.glob(f"{language}.alignment-*.npy") if old != path]
+    return [former for former in path.parent.glob(f"{language}.alignment-*.npy") if former != path]

@@ -23,6 +23,7 @@ from jaxtyping import Bool, Int32, Int64
 from mmt import suggest
 from mmt.data import mixing
 from mmt.data.cache import longest, records
+from mmt.data.cache.arrays import open_array
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.cache.origins import CorpusOrigin
 from mmt.data.vocabulary import PAD, Vocabulary, sentinel
@@ -37,7 +38,7 @@ Tokens = Sequence[Any]
 Piece = Callable[[], Iterable[Tokens]]  # makes some hundred examples; must be picklable
 Examples = Callable[[], Iterable[Tokens | Piece]]
 
-_TOGETHER = 256  # number of examples that are encoded at once
+_BLOCK_EXAMPLES = 256  # number of examples that are encoded at once
 
 
 @dataclass(frozen=True)
@@ -80,14 +81,14 @@ class Cache:
         """
         count = self._count(language, split)
         file = self.directory / split / f"{language}.lengths.npy"
-        return _mapped(file, (count, 2), np.int32) if count else np.zeros((0, 2), np.int32)
+        return open_array(file, (count, 2), np.int32) if count else np.zeros((0, 2), np.int32)
 
     def too_long(self, language: str, split: str, shape: Sequence[int]) -> Int64[np.ndarray, "m"]:
         """Returns the records, in order, that do not fit into rows of `shape` tokens with EOS.
 
         Of monolingual text these are the lines, not the noised examples.
         """
-        file = longest.file(self.directory / split, language)
+        file = longest.path_of(self.directory / split, language)
         return longest.too_long(file, self.lengths(language, split), shape)
 
     def follows(self, language: str, split: str) -> Bool[np.ndarray, "n"] | None:
@@ -98,7 +99,7 @@ class Cache:
         file = self.directory / split / f"{language}.follows.npy"
         if not file.is_file():
             return None
-        return _mapped(file, (self._count(language, split),), bool)
+        return open_array(file, (self._count(language, split),), bool)
 
     def sentinels(self) -> tuple[int, ...]:
         """Returns the ids of the sentinels for noise spans in monolingual text.
@@ -107,33 +108,33 @@ class Cache:
           ValueError: the sides have different vocabularies, or the vocabulary has no sentinels.
         """
         files = set(self.vocabulary_files().values())
-        what = f"monolingual text of the cache {self.directory} cannot be used"
+        problem = f"monolingual text of the cache {self.directory} cannot be used"
         if len(files) > 1:
             raise ValueError(
-                f"{what}: source and target have separate vocabularies; train one for both "
+                f"{problem}: source and target have separate vocabularies; train one for both "
                 "(TARGET_VOCAB_SIZE = 0), or omit this text (mixing.Mixing.monolingual = 0)"
             )
-        ids = Vocabulary.load(files.pop()).sentinels
-        if not ids:
+        sentinel_ids = Vocabulary.load(files.pop()).sentinels
+        if not sentinel_ids:
             raise ValueError(
-                f"{what}: its vocabulary has no sentinels ({sentinel(0)}, …); a vocabulary that is "
-                "trained on a corpus with [monolingual] text has them: set VOCABULARY_FROM to such "
-                "a run, or omit the text (mixing.Mixing.monolingual = 0)"
+                f"{problem}: its vocabulary has no sentinels ({sentinel(0)}, …); a vocabulary that "
+                "is trained on a corpus with [monolingual] text has them: set VOCABULARY_FROM to "
+                "such a run, or omit the text (mixing.Mixing.monolingual = 0)"
             )
-        return ids
+        return sentinel_ids
 
     def vocabulary_files(self) -> dict[str, Path]:
         """Returns the SentencePiece models of 'source' and 'target'; they may share one file."""
         return {side: self.directory / name for side, name in self.manifest.model_files.items()}
 
     def _count(self, language: str, split: str) -> int:
-        for name, known in (
+        for name, valid_names in (
             (split, list(self.manifest.counts)),
             (language, list(self.manifest.languages)),
         ):
-            if name not in known:
-                near = suggest.hint(name, known, 3, cutoff=0.0)
-                raise ValueError(f"{self.directory} has no {name!r}{near}")
+            if name not in valid_names:
+                hint = suggest.hint(name, valid_names, 3, cutoff=0.0)
+                raise ValueError(f"{self.directory} has no {name!r}{hint}")
         return self.manifest.counts[split].get(language, 0)
 
 
@@ -176,7 +177,7 @@ def build(
     languages = tuple(sorted({language for _, language in examples}))
     if not languages:
         raise ValueError(f"nothing to cache at {directory}: there are no languages")
-    if not _replaceable(directory):
+    if not _is_replaceable(directory):
         raise ValueError(f"{directory} exists and is not a cache; it is not changed")
     models = {side: Vocabulary.load(path) for side, path in vocabularies.items()}
     manifest = Manifest(
@@ -211,9 +212,9 @@ def _fill(
         for side, file_name in manifest.model_files.items():
             with disk_errors(directory / file_name):
                 shutil.copyfile(vocabularies[side], directory / file_name)
-        blocks = stream(_encoded, _pieces(examples))
+        blocks = stream(_encode_block, _work_items(examples))
         blocks = _with_progress(blocks, f"caching {manifest.name}", len(examples))
-        _write(blocks, directory, manifest)
+        _write_records(blocks, directory, manifest)
         with disk_errors(Run(directory).manifest):
             manifest.write(directory)
 
@@ -225,10 +226,10 @@ def open_cache(directory: Path) -> Cache:
     if not path.is_file():
         raise ValueError(f"{directory} holds no cache: {path.name} is missing")
     cache = Cache(directory, read_manifest(path))
-    needed = list(cache.vocabulary_files().values())
+    files = list(cache.vocabulary_files().values())
     for split, counts in cache.manifest.counts.items():
-        needed += [directory / split / f"{code}.lengths.npy" for code, n in counts.items() if n]
-    for file in needed:
+        files += [directory / split / f"{code}.lengths.npy" for code, n in counts.items() if n]
+    for file in files:
         if not file.is_file():
             if (config := Run(directory).config).is_file():
                 raise ValueError(
@@ -252,24 +253,11 @@ def check_fresh(cache: Cache, *, corpus_hash: str, vocabulary_hash: Mapping[str,
         )
 
 
-def _mapped(file: Path, shape: tuple[int, ...], dtype: type) -> np.ndarray:
-    try:
-        array = np.load(file, mmap_mode="r")
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{file} is damaged ({error}): build the cache again") from error
-    if array.shape != shape or array.dtype != dtype:
-        raise ValueError(
-            f"{file} is damaged: it has {array.dtype} {array.shape}, by its manifest it is "
-            f"{np.dtype(dtype)} {shape}: build the cache again"
-        )
-    return array
-
-
 def _common_eos(models: Mapping[str, Vocabulary]) -> int:
-    ends = {side: model.eos for side, model in models.items()}
-    if len(set(ends.values())) > 1:
-        raise ValueError(f"the vocabularies have different EOS ids, {ends}; expected: equal ids")
-    return next(iter(ends.values()))
+    eos_ids = {side: model.eos for side, model in models.items()}
+    if len(set(eos_ids.values())) > 1:
+        raise ValueError(f"the vocabularies have different EOS ids, {eos_ids}; expected: equal ids")
+    return next(iter(eos_ids.values()))
 
 
 class _Block(NamedTuple):
@@ -283,57 +271,59 @@ class _Block(NamedTuple):
     fault: tuple[int, str] | None = None
 
 
-def _pieces(
+def _work_items(
     examples: Mapping[tuple[str, str], Examples],
 ) -> Iterator[tuple[tuple[str, str], Piece | list[Tokens]]]:
     """Yields the work in the order of the records, an empty part first, for keys without examples.
     """
     for key, make in examples.items():
         yield key, []
-        together: list[Tokens] = []
-        for item in make():
-            if not callable(item):
-                together.append(item)
-            if callable(item) or len(together) == _TOGETHER:
-                yield key, together
-                together = []
-            if callable(item):
-                yield key, item
-        yield key, together
+        block: list[Tokens] = []
+        for work in make():
+            if not callable(work):
+                block.append(work)
+            if callable(work) or len(block) == _BLOCK_EXAMPLES:
+                yield key, block
+                block = []
+            if callable(work):
+                yield key, work
+        yield key, block
 
 
-def _encoded(manifest: Manifest, item: tuple[tuple[str, str], Piece | list[Tokens]]) -> _Block:
-    key, piece = item
+def _encode_block(
+    manifest: Manifest, keyed_work: tuple[tuple[str, str], Piece | list[Tokens]]
+) -> _Block:
+    key, work = keyed_work
     language = manifest.languages.index(key[1])
     encoded: list[bytes] = []
     lengths: list[tuple[int, int]] = []
     names: list[str] = []
     follows: list[bool] = []
     fault = None
-    for inputs, targets, *known in piece() if callable(piece) else piece:
-        if wrong := _wrong_ids((inputs, targets), manifest, mixing.is_monolingual(key[1])):
-            fault = len(encoded), wrong
+    for inputs, targets, *origin in work() if callable(work) else work:
+        if message := _find_fault((inputs, targets), manifest, mixing.is_monolingual(key[1])):
+            fault = len(encoded), message
             break
         encoded.append(records.encode(inputs, targets, language))
         lengths.append((len(inputs), len(targets)))
-        names += known[:1]
-        follows.append(bool(known[1:] and known[1]))
-    runs = [(name, len(list(some))) for name, some in itertools.groupby(names)]
+        names += origin[:1]
+        follows.append(bool(origin[1:] and origin[1]))
+    runs = [(name, len(list(group))) for name, group in itertools.groupby(names)]
     return _Block(key, encoded, np.array(lengths, np.int32).reshape(-1, 2), runs, follows, fault)
 
 
-def _write(blocks: Iterable[_Block], directory: Path, manifest: Manifest) -> None:
+def _write_records(blocks: Iterable[_Block], directory: Path, manifest: Manifest) -> None:
     """Writes the records of all keys; adds their counts and corpora to the manifest."""
     for (split, language), language_blocks in itertools.groupby(blocks, lambda block: block.key):
         (directory / split).mkdir(exist_ok=True)
-        number = manifest.languages.index(language)
+        language_id = manifest.languages.index(language)
         runs: list[list[Any]] = []
         follows: list[np.ndarray] = []
-        with records.RecordWriter(directory / split, language, number) as writer:
+        with records.RecordWriter(directory / split, language, language_id) as writer:
             for block in language_blocks:
                 if block.fault:
-                    at = f"{split}/{language}, example {writer.count + block.fault[0]}"
-                    raise ValueError(f"{at}: {block.fault[1]}")
+                    location = f"{split}/{language}, example {writer.count + block.fault[0]}"
+                    raise ValueError(f"{location}: {block.fault[1]}")
                 writer.add_all(block.encoded, block.lengths)
                 follows.append(np.array(block.follows, bool))
                 for corpus, count in block.runs:
@@ -341,7 +331,7 @@ def _write(blocks: Iterable[_Block], directory: Path, manifest: Manifest) -> Non
                         runs.append([corpus, 0])
                     runs[-1][1] += count
         manifest.counts[split][language] = writer.count
-        if any(part.any() for part in follows):
+        if any(block_follows.any() for block_follows in follows):
             file = directory / split / f"{language}.follows.npy"
             with disk_errors(file):
                 np.save(file, np.concatenate(follows))
@@ -349,7 +339,7 @@ def _write(blocks: Iterable[_Block], directory: Path, manifest: Manifest) -> Non
             manifest.corpora.setdefault(split, {})[language] = runs
 
 
-def _wrong_ids(example: tuple[records.Ids, records.Ids], manifest: Manifest, text: bool) -> str:
+def _find_fault(example: tuple[records.Ids, records.Ids], manifest: Manifest, text: bool) -> str:
     """Returns the fault of an example, or of monolingual text; '' without fault."""
     for side, ids in zip(("source", "target"), example, strict=True):
         size = manifest.vocabulary_size[side]
@@ -367,7 +357,7 @@ def _wrong_ids(example: tuple[records.Ids, records.Ids], manifest: Manifest, tex
     return ""
 
 
-def _replaceable(directory: Path) -> bool:
+def _is_replaceable(directory: Path) -> bool:
     """Returns whether it is absent, empty or a cache; read once, as others may replace it."""
     try:
         names = os.listdir(directory)
@@ -384,16 +374,18 @@ def _is_cache_of(directory: Path, manifest: Manifest) -> bool:
 
 def _with_progress(blocks: Iterable[_Block], label: str, keys: int) -> Iterator[_Block]:
     """Yields the blocks, with a progress bar on a terminal, else a line every ten seconds."""
-    parts = (COUNT, "{task.fields[done]:,} examples", ELAPSED)
-    with progress_bar(*parts, disable=None) as bar:
+    columns = (COUNT, "{task.fields[done]:,} examples", ELAPSED)
+    with progress_bar(*columns, disable=None) as bar:
         task = bar.add_task(label, total=keys, done=0)
-        done, reported, seen = 0, time.monotonic(), set()
+        examples_done, reported_at, keys_seen = 0, time.monotonic(), set()
         for block in blocks:
             yield block
-            done += len(block.encoded)
-            seen.add(block.key)
-            bar.update(task, completed=len(seen) - 1, done=done)
-            if not bar.console.is_terminal and time.monotonic() - reported > 10:
-                reported = time.monotonic()
-                print(f"{label}: {'/'.join(block.key)}, {done:,} examples", file=sys.stderr)
-        bar.update(task, completed=keys, done=done)
+            examples_done += len(block.encoded)
+            keys_seen.add(block.key)
+            bar.update(task, completed=len(keys_seen) - 1, done=examples_done)
+            if not bar.console.is_terminal and time.monotonic() - reported_at > 10:
+                reported_at = time.monotonic()
+                print(
+                    f"{label}: {'/'.join(block.key)}, {examples_done:,} examples", file=sys.stderr
+                )
+        bar.update(task, completed=keys, done=examples_done)

@@ -1,8 +1,8 @@
-"""Which examples are too long for a row, found without reading the lengths of all.
+"""Finds the examples that are too long for a row without reading the lengths of all.
 
 A large language has `<language>.longest.npy` beside its records: int64 [n // 16, 2], the tokens of
 the longer side and the record, for the longest sixteenth of its n records, the longest first. Other
-limits, and caches of before, need a pass over `<language>.lengths.npy`.
+limits, and older caches, need a pass over `<language>.lengths.npy`.
 """
 
 import bisect
@@ -12,14 +12,15 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int, Int32, Int64
 
+from mmt.data.cache.arrays import open_array
 from mmt.system.atomic import disk_errors
 
 LEAST_RECORDS = 1 << 17  # a smaller language has no file: a pass over it takes a millisecond
-_PART = 16  # one record in so many is listed
-_AT_ONCE = 1 << 20  # records
+_RECORDS_PER_LISTED = 16  # the longest sixteenth of the records is listed
+_CHUNK_RECORDS = 1 << 20  # records in memory at once
 
 
-def file(directory: Path, language: str) -> Path:
+def path_of(directory: Path, language: str) -> Path:
     """Returns the path of a language's list."""
     return directory / f"{language}.longest.npy"
 
@@ -28,23 +29,26 @@ def write(path: Path, lengths: Int32[np.ndarray, "n 2"]) -> None:
     """Writes the list of a large language; memory does not grow with the number of records."""
     if len(lengths) < LEAST_RECORDS:
         return
-    listed = len(lengths) // _PART
+    listed = len(lengths) // _RECORDS_PER_LISTED
     counts = np.zeros(0, np.int64)  # records by tokens
     for _, longer in _longer_sides(lengths):
         counts = _sum(counts, np.bincount(longer))
     longer_than = counts[::-1].cumsum()[::-1] - counts  # records with more tokens than the index
-    places = longer_than.copy()  # where the next record of each number of tokens goes
+    next_rows = longer_than.copy()  # where the next record of each number of tokens goes
     with disk_errors(path):
         rows = np.lib.format.open_memmap(path, "w+", np.dtype("<i8"), (listed, 2))
         for first, longer in _longer_sides(lengths):
-            chosen = np.flatnonzero(places[longer] < listed)
-            chosen = chosen[np.argsort(longer[chosen], kind="stable")]
-            tokens, begins, each = np.unique(longer[chosen], return_index=True, return_counts=True)
-            place = np.repeat(places[tokens] - begins, each) + np.arange(len(chosen))
-            fits = place < listed
-            rows[place[fits], 0] = longer[chosen[fits]]
-            rows[place[fits], 1] = first + chosen[fits]
-            places[tokens] += each
+            candidates = np.flatnonzero(next_rows[longer] < listed)
+            candidates = candidates[np.argsort(longer[candidates], kind="stable")]
+            tokens, group_starts, sizes = np.unique(
+                longer[candidates], return_index=True, return_counts=True
+            )
+            positions = np.repeat(next_rows[tokens] - group_starts, sizes)
+            positions += np.arange(len(candidates))
+            is_listed = positions < listed
+            rows[positions[is_listed], 0] = longer[candidates[is_listed]]
+            rows[positions[is_listed], 1] = first + candidates[is_listed]
+            next_rows[tokens] += sizes
         rows.flush()
 
 
@@ -61,11 +65,12 @@ def too_long(
     Raises:
       ValueError: the list is damaged.
     """
-    least = min(shape)
-    rows = _read(path, len(lengths)) if path.is_file() else None
-    if rows is None or rows[-1, 0] >= least:  # not all candidates are listed
+    shortest_row = min(shape)
+    listed = len(lengths) // _RECORDS_PER_LISTED
+    rows = open_array(path, (listed, 2), np.int64) if path.is_file() else None
+    if rows is None or rows[-1, 0] >= shortest_row:  # not all candidates are listed
         return scan(lengths, shape)
-    end = bisect.bisect_right(range(len(rows)), -least, key=lambda row: -int(rows[row, 0]))
+    end = bisect.bisect_right(range(len(rows)), -shortest_row, key=lambda row: -int(rows[row, 0]))
     records = np.sort(rows[:end, 1])
     if shape[0] == shape[1]:
         return records
@@ -73,35 +78,22 @@ def too_long(
 
 
 def scan(lengths: Int[np.ndarray, "n 2"], shape: Sequence[int]) -> Int64[np.ndarray, "m"]:
-    """Returns the same by a pass over all lengths."""
-    found = [np.zeros(0, np.int64)]
-    for first in range(0, len(lengths), _AT_ONCE):
-        part = lengths[first : first + _AT_ONCE]
-        unfit = (part[:, 0] >= shape[0]) | (part[:, 1] >= shape[1])
-        found.append(first + np.flatnonzero(unfit))
-    return np.concatenate(found)
-
-
-def _read(path: Path, count: int) -> Int64[np.ndarray, "m 2"]:
-    try:
-        rows = np.load(path, mmap_mode="r")
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path} is damaged ({error}): build the cache again") from error
-    if rows.shape != (count // _PART, 2) or rows.dtype != np.int64:
-        raise ValueError(
-            f"{path} is damaged: it has {rows.dtype} {rows.shape}, by the manifest it is int64 "
-            f"{(count // _PART, 2)}: build the cache again"
-        )
-    return rows
+    """Returns the records that `too_long` returns, by a pass over all lengths."""
+    records = [np.zeros(0, np.int64)]
+    for first in range(0, len(lengths), _CHUNK_RECORDS):
+        chunk = lengths[first : first + _CHUNK_RECORDS]
+        is_too_long = (chunk[:, 0] >= shape[0]) | (chunk[:, 1] >= shape[1])
+        records.append(first + np.flatnonzero(is_too_long))
+    return np.concatenate(records)
 
 
 def _longer_sides(
     lengths: Int32[np.ndarray, "n 2"],
 ) -> Iterator[tuple[int, Int[np.ndarray, "_"]]]:
     """Yields the first record of each part, and the tokens of the longer side of its records."""
-    for first in range(0, len(lengths), _AT_ONCE):
-        part = lengths[first : first + _AT_ONCE]
-        yield first, np.maximum(part[:, 0], part[:, 1])
+    for first in range(0, len(lengths), _CHUNK_RECORDS):
+        chunk = lengths[first : first + _CHUNK_RECORDS]
+        yield first, np.maximum(chunk[:, 0], chunk[:, 1])
 
 
 def _sum(a: Int[np.ndarray, "m"], b: Int[np.ndarray, "n"]) -> Int[np.ndarray, "_"]:

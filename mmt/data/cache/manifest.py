@@ -66,16 +66,16 @@ class Manifest:
                     "VOCABULARY_FROM = its run directory"
                 )
 
-    def check_goes_on(self, run: Run) -> None:
+    def check_continues(self, run: Run) -> None:
         """Raises ValueError if `run` has checkpoints from other text or vocabularies."""
         if not run.manifest.is_file() or not run.checkpoint_steps():
             return
-        before = read_manifest(run.manifest)
-        what = "corpus_hash", "vocabulary_hash"
-        ours, theirs = ([getattr(manifest, name) for name in what] for manifest in (self, before))
-        if other := [name for name, a, b in zip(what, ours, theirs, strict=True) if a != b]:
+        saved = read_manifest(run.manifest)
+        hashes = "corpus_hash", "vocabulary_hash"
+        changed = [name for name in hashes if getattr(self, name) != getattr(saved, name)]
+        if changed:
             raise ValueError(
-                f"{run.directory} has checkpoints of another {' and '.join(other)} than the "
+                f"{run.directory} has checkpoints of another {' and '.join(changed)} than the "
                 "cache; it is not changed: set another MODEL_DIR, or use its training data"
             )
 
@@ -99,15 +99,15 @@ class Manifest:
 
         A language's id is its index, so an equal number of other languages is an error too.
         """
-        theirs = read_manifest(parent.manifest).languages
-        if theirs != self.languages:
-            ours = set(self.languages)
-            more, missing = sorted(ours - set(theirs)), sorted(set(theirs) - ours)
+        parent_languages = read_manifest(parent.manifest).languages
+        if parent_languages != self.languages:
+            added = sorted(set(self.languages) - set(parent_languages))
+            missing = sorted(set(parent_languages) - set(self.languages))
             raise ValueError(
                 f"the model {parent.directory} routes by language, and its languages are not the "
-                f"cache's; only the cache has {', '.join(more[:5]) or 'none'} ({len(more)}), only "
-                f"the model {', '.join(missing[:5]) or 'none'} ({len(missing)}); allowed: a cache "
-                "of the same languages, or a model that routes by token"
+                f"cache's; only the cache has {', '.join(added[:5]) or 'none'} ({len(added)}), "
+                f"only the model {', '.join(missing[:5]) or 'none'} ({len(missing)}); allowed: a "
+                "cache of the same languages, or a model that routes by token"
             )
 
     @property
@@ -120,8 +120,7 @@ class Manifest:
         """Returns the file names of the models of 'source' and 'target'; they may share one."""
         shared = len(set(self.vocabulary_hash.values())) == 1
         return {
-            side: Run(".").vocabulary(side, shared=shared).name
-            for side in self.vocabulary_hash
+            side: Run(".").vocabulary(side, shared=shared).name for side in self.vocabulary_hash
         }
 
     @property
@@ -133,7 +132,7 @@ class Manifest:
         """
         counts, runs = self.counts.get("train", {}), self.corpora.get("train", {})
         for code, count in counts.items():
-            if sum(number for _, number in runs.get(code, ())) != count:
+            if sum(examples for _, examples in runs.get(code, ())) != count:
                 return ()
         names = {code: dict.fromkeys(name for name, _ in runs.get(code, ())) for code in counts}
         return tuple((code, name) for code in self.languages for name in names.get(code, ()))
@@ -143,9 +142,9 @@ class Manifest:
 
         The manifest must have a `corpus_table`.
         """
-        number = {at: number for number, at in enumerate(self.corpus_table)}
+        ids = {entry: corpus_id for corpus_id, entry in enumerate(self.corpus_table)}
         runs = self.corpora.get("train", {}).get(language, [])
-        return [(number[language, name], count) for name, count in runs]
+        return [(ids[language, name], count) for name, count in runs]
 
     def corpus_ids(self, language: str) -> Int[np.ndarray, "n"]:
         """Returns the corpus id of each training example of a language, as `corpus_runs` does."""
@@ -177,17 +176,17 @@ class Manifest:
     def only(self, languages: Sequence[str]) -> "Manifest":
         """Returns the manifest restricted to some languages, given by their codes."""
 
-        def kept(whole: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        def restrict(table: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
             return {
                 split: {code: value for code, value in by_language.items() if code in languages}
-                for split, by_language in whole.items()
+                for split, by_language in table.items()
             }
 
         return replace(
             self,
             languages=tuple(languages),
-            counts=kept(self.counts),
-            corpora=kept(self.corpora),
+            counts=restrict(self.counts),
+            corpora=restrict(self.corpora),
             origins=[origin for origin in self.origins if origin.language in languages],
         )
 
@@ -213,15 +212,15 @@ def read_manifest(path: Path) -> Manifest:
     }
     if not isinstance(content, dict) or content.get("version") != VERSION:
         version = content.get("version") if isinstance(content, dict) else None
-        what, remedy = "the cache", "delete the cache and build it again"
+        subject, remedy = "the cache", "delete the cache and build it again"
         if Run(path.parent).config.exists():
-            what, remedy = "the model's manifest", "copy that of the cache it was trained on"
+            subject, remedy = "the model's manifest", "copy that of the cache it was trained on"
         raise ValueError(
-            f"{path}: {what} has version {version}, this program reads {VERSION}; {remedy}"
+            f"{path}: {subject} has version {version}, this program reads {VERSION}; {remedy}"
         )
-    wrong = (needed - set(content)) | (set(content) - names)
-    if wrong:
-        raise ValueError(f"{path}: missing or unknown: {', '.join(sorted(wrong))}")
+    unexpected = (needed - set(content)) | (set(content) - names)
+    if unexpected:
+        raise ValueError(f"{path}: missing or unknown: {', '.join(sorted(unexpected))}")
     for name, value in content.items():
         if not _has_shape(value, _SHAPES.get(name, int)):
             raise ValueError(f"{path}: {name} is {json.dumps(value)[:60]}, an invalid value")
@@ -230,12 +229,12 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _origin(content: dict[str, Any], path: Path) -> CorpusOrigin:
-    if wrong := ({"language", "corpus"} - set(content)) | (set(content) - set(_ORIGIN)):
-        raise ValueError(f"{path}: origins: missing or unknown: {', '.join(sorted(wrong))}")
+    if unexpected := ({"language", "corpus"} - set(content)) | (set(content) - set(_ORIGIN)):
+        raise ValueError(f"{path}: origins: missing or unknown: {', '.join(sorted(unexpected))}")
     for name, value in content.items():
         if not _has_shape(value, _ORIGIN[name]):
-            found = f"{name} is {json.dumps(value)[:60]}, an invalid value"
-            raise ValueError(f"{path}: {content['language']} {content['corpus']}: {found}")
+            fault = f"{name} is {json.dumps(value)[:60]}, an invalid value"
+            raise ValueError(f"{path}: {content['language']} {content['corpus']}: {fault}")
     return CorpusOrigin(**content)
 
 
@@ -253,8 +252,8 @@ _ORIGIN: dict[str, Any] = {
 
 def _has_shape(value: Any, shape: Any) -> bool:
     if isinstance(shape, tuple):
-        same = isinstance(value, list) and len(value) == len(shape)
-        return same and all(map(_has_shape, value, shape))
+        is_list_of_length = isinstance(value, list) and len(value) == len(shape)
+        return is_list_of_length and all(map(_has_shape, value, shape))
     if isinstance(shape, list):
         return isinstance(value, list) and all(_has_shape(item, shape[0]) for item in value)
     if isinstance(shape, dict):

@@ -1,4 +1,4 @@
-"""The corpora of a cache: their names, and what is known of their files and their cleaning.
+"""The corpora of a cache: their names, and the origin of their files and their cleaning.
 
 A corpus is an entry of a corpus's description. The manifest has a `CorpusOrigin` per language and
 corpus; `mmt.data.cleaning.provenance` makes them.
@@ -15,7 +15,7 @@ _LISTED = 12  # names in an error message
 
 @dataclass(frozen=True)
 class CorpusOrigin:
-    """What is known of one corpus of a language: its files, and what cleaning decided.
+    """The files of one corpus of a language, and the results of cleaning it.
 
     Attributes:
       language: FLORES code; monolingual text counts as a language.
@@ -66,8 +66,9 @@ def in_corpora(name: str, corpora: Iterable[str]) -> bool:
 
 
 def check_corpora(corpora: Iterable[str], known: Iterable[str]) -> None:
-    """Raises ValueError for a corpus that is not among the `known` names, with the nearest; and for
-    what is no list of names.
+    """Raises ValueError, with the nearest name, for a corpus that is not among the `known` names.
+
+    Also for an argument that is not a list of names.
     """
     if isinstance(corpora, str) or not all(isinstance(corpus, str) for corpus in corpora):
         raise ValueError(f"corpora to leave out: {corpora!r}; allowed: a list, such as ['web']")
@@ -80,6 +81,8 @@ def check_corpora(corpora: Iterable[str], known: Iterable[str]) -> None:
                 "version or from SeqIO's cache); build it again from the text"
             )
         if corpus not in names:
-            listed = ", ".join(names[:12]) + (f", … ({len(names)})" if len(names) > 12 else "")
-            near = suggest.hint(corpus, names, cutoff=0.0)
-            raise ValueError(f"no corpus {corpus!r} in the training data; known: {listed}{near}")
+            listed = ", ".join(names[:_LISTED]) + (
+                f", … ({len(names)})" if len(names) > _LISTED else ""
+            )
+            hint = suggest.hint(corpus, names, cutoff=0.0)
+            raise ValueError(f"no corpus {corpus!r} in the training data; known: {listed}{hint}")

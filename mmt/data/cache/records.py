@@ -53,7 +53,9 @@ def encode(inputs: Ids, targets: Ids, language: int) -> bytes:
 
 
 def decode(records: Sequence[bytes]) -> Decoded:
-    """Returns the tokens of many records at once. Raises ValueError for a record not of `encode`.
+    """Returns the tokens of many records at once.
+
+    Raises ValueError for a record that `encode` did not write.
     """
     try:
         features = [_features(record) for record in records]
@@ -97,26 +99,28 @@ class RecordReader:
 
     def _open(self, shard: int) -> ArrayRecordReader:
         """Returns the reader of a shard. All shards but the last have SHARD_RECORDS records."""
-        last = (self._count - 1) // SHARD_RECORDS
+        last_shard = (self._count - 1) // SHARD_RECORDS
         if not self._shards:
             _allow_open_files()
             self._shards = sorted(self._path.parent.glob(f"{self._path.name}-*-of-*.arrayrecord"))
-            if len(self._shards) != last + 1:
-                self._raise_damaged(f"{len(self._shards)} files", f"{self._count}: {last + 1}")
-            if shard != last:
-                self._open(last)  # its length shows whether the cache is the manifest's
+            if len(self._shards) != last_shard + 1:
+                self._raise_damaged(
+                    f"{len(self._shards)} files", f"{self._count}: {last_shard + 1}"
+                )
+            if shard != last_shard:
+                self._open(last_shard)  # its length shows whether the cache is the manifest's
         reader = ArrayRecordReader(str(self._shards[shard]), options=_READER_OPTIONS)
         end = shard * SHARD_RECORDS + reader.num_records()
         expected = min(self._count, (shard + 1) * SHARD_RECORDS)
         if end != expected:
-            upto = "" if shard == last else f" in files 0 to {shard}"
-            self._raise_damaged(f"{end} records{upto}", str(expected))
+            scope = "" if shard == last_shard else f" in files 0 to {shard}"
+            self._raise_damaged(f"{end} records{scope}", str(expected))
         self._readers[shard] = reader
         return reader
 
-    def _raise_damaged(self, found: str, expected: str) -> NoReturn:
+    def _raise_damaged(self, actual: str, expected: str) -> NoReturn:
         raise ValueError(
-            f"{self._path}-*.arrayrecord: {found}, the manifest says {expected}; delete the cache "
+            f"{self._path}-*.arrayrecord: {actual}, the manifest says {expected}; delete the cache "
             "and build it again"
         )
 
@@ -129,10 +133,10 @@ class RecordWriter:
     the file of longest.py. A failed write raises an OSError with the path.
     """
 
-    def __init__(self, directory: Path, language: str, number: int):
+    def __init__(self, directory: Path, language: str, language_id: int):
         self.count = 0
         self._path = directory / language
-        self._number = number
+        self._language_id = language_id
         self._shards: list[Path] = []
         self._open_shard: ArrayRecordWriter | None = None
         self._lengths = (directory / f"{language}.lengths.npy").open("wb")
@@ -140,7 +144,7 @@ class RecordWriter:
 
     def add(self, inputs: Ids, targets: Ids) -> None:
         lengths = np.array([[len(inputs), len(targets)]], np.int32)
-        self.add_all([encode(inputs, targets, self._number)], lengths)
+        self.add_all([encode(inputs, targets, self._language_id)], lengths)
 
     def add_all(self, encoded: Sequence[bytes], lengths: Int32[np.ndarray, "n 2"]) -> None:
         """Adds this language's examples, encoded by `encode`, and their lengths."""
@@ -163,7 +167,7 @@ class RecordWriter:
             self._close()
         if not kind and self.count:
             lengths = np.load(self._lengths.name, mmap_mode="r")
-            longest.write(longest.file(self._path.parent, self._path.name), lengths)
+            longest.write(longest.path_of(self._path.parent, self._path.name), lengths)
 
     def _next_shard(self) -> None:
         if self._open_shard is not None:
@@ -191,9 +195,9 @@ class RecordWriter:
 def _allow_open_files() -> None:
     """Raises the soft limit of open files, usually 1,024: a thousand languages need thousands."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    limit = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 class _Varints(dict[int, bytes]):
@@ -202,11 +206,11 @@ class _Varints(dict[int, bytes]):
     def __missing__(self, value: int) -> bytes:
         if not 0 <= value < 1 << 31:
             raise ValueError(f"an id must be in 0 ... 2^31 - 1, got {value}")
-        groups, left = [], value
-        while left > 127:
-            groups.append(left & 127 | 128)
-            left >>= 7
-        self[value] = bytes([*groups, left])
+        groups, remaining = [], value
+        while remaining > 127:
+            groups.append(remaining & 127 | 128)
+            remaining >>= 7
+        self[value] = bytes([*groups, remaining])
         return self[value]
 
 
@@ -275,6 +279,6 @@ def _integers(
     shifts = np.arange(len(data)) - np.repeat(starts[: len(ends)], np.diff(ends, prepend=0))
     values = (data & 127).astype(np.int64) << 7 * shifts
     flat = np.add.reduceat(values, starts) if len(ends) else values
-    before = np.concatenate([[0], np.cumsum(is_last)])
+    counts_before = np.concatenate([[0], np.cumsum(is_last)])
     edges = np.cumsum([0, *map(len, packed)])
-    return flat.astype(np.int32), np.diff(before[edges]).astype(np.int32)
+    return flat.astype(np.int32), np.diff(counts_before[edges]).astype(np.int32)

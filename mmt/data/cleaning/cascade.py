@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from mmt import languages
 from mmt.data.cleaning import rulebook
-from mmt.data.cleaning.corpus_rules import Learnt, Lengths, TestSets
+from mmt.data.cleaning.corpus_rules import LengthHistogram, LengthRatios, TestSets
 from mmt.data.cleaning.rulebook import Rulebook, Settings
-from mmt.data.cleaning.rules import About, Dropped
+from mmt.data.cleaning.rules import Dropped, RuleContext
 from mmt.data.corpora import Corpus
 from mmt.data.pair import SPLITS, Pair
 
@@ -34,16 +34,16 @@ class Outcome(NamedTuple):
 class Cleaner:
     """Applies rules in order.
 
-    >>> clean = Cleaner({"length": {"words": 3}}, About("deu_Latn", "eng_Latn"))
+    >>> clean = Cleaner({"length": {"words": 3}}, RuleContext("deu_Latn", "eng_Latn"))
     >>> clean(Pair("eins", "one", "deu_Latn", "numbers", 1)).result.target
     'one'
     >>> clean(Pair("eins zwei drei vier", "1 2 3 4", "deu_Latn", "numbers", 2)).result.reason
     'length: long'
     """
 
-    def __init__(self, settings: Settings, about: About) -> None:
+    def __init__(self, settings: Settings, context: RuleContext) -> None:
         self._rules = [
-            (name, rulebook.RULES[name](about, **options)) for name, options in settings.items()
+            (name, rulebook.RULES[name](context, **options)) for name, options in settings.items()
         ]
 
     def __call__(self, pair: Pair) -> Outcome:
@@ -98,13 +98,10 @@ class Tally:
             self.dropped[reason] = self.dropped.get(reason, 0) + 1
             self._keep(reason, pair, detail)
         elif outcome.changed:
-            after = outcome.result
-            now = (
-                text for text, old in ((after.source, pair.source), (after.target, pair.target))
-                if text != old
-            )  # fmt: skip
+            texts = zip(outcome.result[:2], pair[:2], strict=True)
+            new_texts = (new for new, old in texts if new != old)
             for rule in outcome.changed:
-                self._keep(f"changed: {rule}", pair, "now " + " / ".join(map(_short, now)))
+                self._keep(f"changed: {rule}", pair, "now " + " / ".join(map(_short, new_texts)))
 
     def filtered(self, pairs: Iterable[Pair], cleaner: Cleaner) -> Iterator[Pair]:
         """Yields the pairs that further rules keep, and counts the others as dropped."""
@@ -118,18 +115,18 @@ class Tally:
 
     def plus(self, other: "Tally") -> "Tally":
         """Returns the sum of both, for entries with several files."""
-        both = Tally()
-        both.read, both.kept = self.read + other.read, self.kept + other.kept
+        total = Tally()
+        total.read, total.kept = self.read + other.read, self.kept + other.kept
         for name in ("dropped", "changed"):
-            counts = getattr(both, name)
-            for part in (getattr(self, name), getattr(other, name)):
-                for reason, count in part.items():
+            counts = getattr(total, name)
+            for tally_counts in (getattr(self, name), getattr(other, name)):
+                for reason, count in tally_counts.items():
                     counts[reason] = counts.get(reason, 0) + count
         for examples in (self._examples, other._examples):
             for reason, heap in examples.items():
-                kept = both._examples.get(reason, [])
-                both._examples[reason] = heapq.nlargest(EXAMPLES, [*kept, *heap])[::-1]
-        return both
+                kept = total._examples.get(reason, [])
+                total._examples[reason] = heapq.nlargest(EXAMPLES, [*kept, *heap])[::-1]
+        return total
 
     @property
     def examples(self) -> dict[str, list[tuple[int, str, str, str]]]:
@@ -171,16 +168,19 @@ class Tally:
 
 
 def entry_pairs(corpus: Corpus, language: str, split: str, entry: int) -> Iterator[Pair]:
-    """Yields the pairs of the n-th entry without cleaning; in [train] with empty sides."""
+    """Yields the pairs of an entry, given by its index, without cleaning.
+
+    In [train] pairs with an empty side are included.
+    """
     files = corpus.files[split][language][entry]._replace(empty=split == "train")
-    only: dict[str, dict[str, Any]] = {name: {} for name in SPLITS}
-    only[split] = {language: (files,)}
-    return replace(corpus, files=only).pairs(language, split)
+    files_by_split: dict[str, dict[str, Any]] = {name: {} for name in SPLITS}
+    files_by_split[split] = {language: (files,)}
+    return replace(corpus, files=files_by_split).pairs(language, split)
 
 
-def rules_of(corpus: Corpus, given: Rulebook | None = None) -> Rulebook:
+def rules_of(corpus: Corpus, book: Rulebook | None = None) -> Rulebook:
     """Returns the given rules, else the corpus's `[clean]`, else the default ones."""
-    return given or corpus.clean or rulebook.DEFAULT
+    return book or corpus.clean or rulebook.DEFAULT
 
 
 def test_sets(corpus: Corpus, given: TestSets) -> TestSets:
@@ -198,9 +198,9 @@ def test_sets(corpus: Corpus, given: TestSets) -> TestSets:
     return sets
 
 
-def learn(pairs: Iterable[Pair]) -> Learnt:
+def learn(pairs: Iterable[Pair]) -> LengthRatios:
     """Returns the length ratios of a language's pairs."""
-    lengths = Lengths()
+    lengths = LengthHistogram()
     for pair in pairs:
         lengths.add(pair)
     return lengths.learnt()
@@ -214,31 +214,38 @@ def explain(
     There is a line per rule, for each entry with different rules. It reads the language once, to
     learn its length ratios. Rules that depend on earlier pairs (`duplicates`, `one_side`) are only
     listed.
+
+    Args:
+      corpus: has the entries, and their length ratios.
+      sides: source and target of the pair.
+      language: of the source, by any name.
+      book: the rules.
+      tests: test set -> FLORES code -> its lines.
     """
     code = languages.find(language).code
     entries = corpus.entries(code, "train")
     if not entries:
         corpus.pairs(code, "train")  # raises an error that lists the languages
     files = corpus.files["train"][code]  # an entry may have several files
-    every = (entry_pairs(corpus, code, "train", place) for place in range(len(files)))
-    pairs = itertools.chain.from_iterable(every)
-    about = About(code, corpus.target, learn(pairs), tests)
+    pairs_by_entry = (entry_pairs(corpus, code, "train", index) for index in range(len(files)))
+    pairs = itertools.chain.from_iterable(pairs_by_entry)
+    context = RuleContext(code, corpus.target, learn(pairs), tests)
     entries_by_text: dict[str, list[str]] = {}
     for entry in entries:
         pair = Pair(*sides, code, entry, 1)
         settings = book.settings(code, entry)
-        together = [name for name in settings if name in rulebook.TOGETHER]
-        alone = {name: options for name, options in settings.items() if name not in together}
-        lines, kept = [], True
-        for name, result in Cleaner(alone, about).steps(pair):
+        corpus_rules = [name for name in settings if name in rulebook.TOGETHER]
+        pair_rules = {name: settings[name] for name in settings if name not in corpus_rules}
+        lines, is_kept = [], True
+        for name, result in Cleaner(pair_rules, context).steps(pair):
             lines.append(f"  {name:<12} {_described(pair, result)}")
             if isinstance(result, Dropped):
-                kept = False
+                is_kept = False
             else:
                 pair = result
-        if kept:
-            lines += [f"  {name:<12} depends on earlier pairs" for name in together]
-        lines.append("  kept" if kept else "  dropped")
+        if is_kept:
+            lines += [f"  {name:<12} depends on earlier pairs" for name in corpus_rules]
+        lines.append("  kept" if is_kept else "  dropped")
         entries_by_text.setdefault("\n".join(lines), []).append(entry)
     return "\n".join(f"{', '.join(names)}:\n{text}" for text, names in entries_by_text.items())
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mmt.data.cache.origins import OVERLAP
-from mmt.data.cleaning.rules import About, Dropped, Rule, normalised
+from mmt.data.cleaning.rules import Dropped, Rule, RuleContext, normalised
 from mmt.data.pair import Pair
 
 JUDGED = 20  # characters of the longer side; ratios of shorter pairs vary too much
@@ -20,7 +20,7 @@ _LEAST_SPREAD = 0.1
 TestSets = Mapping[str, Mapping[str, Sequence[str]]]  # name -> FLORES code -> lines, both sides
 
 
-class Lengths:
+class LengthHistogram:
     """A histogram of the logarithms of target / source characters of a language's pairs."""
 
     def __init__(self, bins: Mapping[int, int] | None = None) -> None:
@@ -29,25 +29,25 @@ class Lengths:
     def add(self, pair: Pair) -> None:
         """Counts a pair if its longer side has at least JUDGED characters."""
         if (ratio := _log_ratio(pair)) is not None:
-            place = round(ratio / _BIN)
-            self.bins[place] = self.bins.get(place, 0) + 1
+            bin_index = round(ratio / _BIN)
+            self.bins[bin_index] = self.bins.get(bin_index, 0) + 1
 
-    def update(self, other: "Lengths") -> None:
+    def update(self, other: "LengthHistogram") -> None:
         """Adds the counts of another file."""
-        for place, count in other.bins.items():
-            self.bins[place] = self.bins.get(place, 0) + count
+        for bin_index, count in other.bins.items():
+            self.bins[bin_index] = self.bins.get(bin_index, 0) + count
 
-    def learnt(self) -> "Learnt":
+    def learnt(self) -> "LengthRatios":
         """Returns median and spread."""
-        middle = _median(self.bins)
-        away: dict[int, int] = {}
-        for place, count in self.bins.items():
-            distance = abs(place - middle)
-            away[distance] = away.get(distance, 0) + count
-        return Learnt(sum(self.bins.values()), middle * _BIN, _median(away) * _BIN)
+        median = _median(self.bins)
+        distances: dict[int, int] = {}
+        for bin_index, count in self.bins.items():
+            distance = abs(bin_index - median)
+            distances[distance] = distances.get(distance, 0) + count
+        return LengthRatios(sum(self.bins.values()), median * _BIN, _median(distances) * _BIN)
 
 
-class Learnt(NamedTuple):
+class LengthRatios(NamedTuple):
     """Length ratios of a language: the number of `pairs`, and median and spread of the logarithms.
 
     The spread is the median absolute deviation (MAD). Both are exact to 1/256.
@@ -58,7 +58,7 @@ class Learnt(NamedTuple):
     mad: float = 0.0
 
 
-def ratio(about: About, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
+def ratio(context: RuleContext, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
     """Drops a pair whose length ratio is unusual for its language.
 
     The logarithm of the ratio is more than `deviations` standard deviations (1.4826 MAD; at least
@@ -66,12 +66,14 @@ def ratio(about: About, *, deviations: float = 4.0, pairs: int = 100) -> Rule:
     nor languages with fewer than `pairs` pairs.
     """
     if deviations <= 0 or pairs < 2:
-        raise ValueError(f"deviations is {deviations}, pairs {pairs}; allowed: over 0, over 1")
-    learnt = about.learnt or Learnt()
+        raise ValueError(
+            f"deviations is {deviations}, pairs {pairs}; allowed: deviations over 0, pairs over 1"
+        )
+    learnt = context.learnt or LengthRatios()
     if learnt.pairs < pairs:
         return lambda pair: pair
-    width = deviations * max(1.4826 * learnt.mad, _LEAST_SPREAD)
-    low, high = learnt.median - width, learnt.median + width
+    tolerance = deviations * max(1.4826 * learnt.mad, _LEAST_SPREAD)
+    low, high = learnt.median - tolerance, learnt.median + tolerance
 
     def rule(pair: Pair) -> Pair | Dropped:
         log_ratio = _log_ratio(pair)
@@ -114,14 +116,14 @@ class TestSetOverlap:
                 if line in lines:
                     overlapped.setdefault(name, f"the {side} is one of its lines")
                 elif not grams.isdisjoint(ngrams):
-                    how = f"the {side} has {self._words} consecutive words of it"
-                    overlapped.setdefault(name, how)
+                    detail = f"the {side} has {self._words} consecutive words of it"
+                    overlapped.setdefault(name, detail)
         if not overlapped:
             return overlapped
         return {name: overlapped[name] for name in self._names if name in overlapped}
 
 
-def overlap(about: About, *, words: int = 8) -> Rule:
+def overlap(context: RuleContext, *, words: int = 8) -> Rule:
     """Drops a pair with a side that equals a line of a test set, or shares consecutive words.
 
     A side must share `words` words with a line, ignoring case and punctuation. In scripts without
@@ -130,7 +132,7 @@ def overlap(about: About, *, words: int = 8) -> Rule:
     """
     if words < 2:
         raise ValueError(f"words is {words}; allowed: 2 and more")
-    overlaps = TestSetOverlap(about.overlap or {}, about.language, about.target, words)
+    overlaps = TestSetOverlap(context.overlap or {}, context.language, context.target, words)
 
     def rule(pair: Pair) -> Pair | Dropped:
         overlapped = overlaps(pair)
@@ -141,7 +143,7 @@ def overlap(about: About, *, words: int = 8) -> Rule:
     return rule
 
 
-class Seen:
+class TextCounter:
     """Counts up to `room` distinct texts by 64-bit hashes.
 
     It takes 14 to 27 bytes per text, allocated at the start.
@@ -157,29 +159,29 @@ class Seen:
         """Adds a text; returns how often it was added before, up to 255."""
         key = hash(text) & 0xFFFFFFFFFFFFFFFF or 1
         keys, mask = self._keys, self._mask
-        place = key & mask
-        while keys[place] != key:
-            if not keys[place]:
+        slot = key & mask
+        while keys[slot] != key:
+            if not keys[slot]:
                 if not self._room:
                     raise ValueError("more distinct texts than `room`")
                 self._room -= 1
-                keys[place] = key
+                keys[slot] = key
                 break
-            place = (place + 1) & mask
-        before = self._counts[place]
-        self._counts[place] = min(before + 1, 255)
-        return before
+            slot = (slot + 1) & mask
+        count = self._counts[slot]
+        self._counts[slot] = min(count + 1, 255)
+        return count
 
     def count(self, text: object) -> int:
         """Returns how often a text was added, up to 255."""
         key = hash(text) & 0xFFFFFFFFFFFFFFFF or 1
-        place = key & self._mask
-        while self._keys[place] and self._keys[place] != key:
-            place = (place + 1) & self._mask
-        return self._counts[place]
+        slot = key & self._mask
+        while self._keys[slot] and self._keys[slot] != key:
+            slot = (slot + 1) & self._mask
+        return self._counts[slot]
 
 
-def duplicates(about: About, *, minhash: float = 0.0) -> Rule:
+def duplicates(context: RuleContext, *, minhash: float = 0.0) -> Rule:
     """Drops a pair that repeats an earlier pair of its language, in any entry.
 
     Case, punctuation and spaces are ignored. It takes 14 to 27 bytes per pair.
@@ -189,54 +191,56 @@ def duplicates(about: About, *, minhash: float = 0.0) -> Rule:
     """
     if minhash and not 0.5 <= minhash <= 1:
         raise ValueError(f"minhash is {minhash}; allowed: 0.5 to 1, or 0 for exact duplicates only")
-    near = _near(about, minhash) if minhash else None
-    seen = _shared(about, "duplicates", lambda: Seen(about.pairs))
+    is_near_duplicate = _near_duplicate_finder(context, minhash) if minhash else None
+    seen = _shared_state(context, "duplicates", lambda: TextCounter(context.pairs))
 
     def rule(pair: Pair) -> Pair | Dropped:
         text = "".join(normalised(pair.source)), "".join(normalised(pair.target))
         if any(text) and seen.add(text):
             return Dropped("duplicates", "an earlier pair is equal")
-        if near and near(" ".join(text)):
+        if is_near_duplicate and is_near_duplicate(" ".join(text)):
             return Dropped("duplicates: near", "an earlier pair is similar")
         return pair
 
     return rule
 
 
-def one_side(about: About, *, most: int = 8) -> Rule:
+def one_side(context: RuleContext, *, most: int = 8) -> Rule:
     """Drops a pair whose source or target has occurred `most` times in its language, in any entry.
 
     Case, punctuation and spaces are ignored. It takes 28 to 54 bytes per pair.
     """
     if not 0 < most < 256:
         raise ValueError(f"most is {most}; allowed: 1 to 255")
-    seen = _shared(about, "one_side", lambda: (Seen(about.pairs), Seen(about.pairs)))
+    seen = _shared_state(
+        context, "one_side", lambda: (TextCounter(context.pairs), TextCounter(context.pairs))
+    )
 
     def rule(pair: Pair) -> Pair | Dropped:
         texts = normalised(pair.source), normalised(pair.target)
-        for side, text, known in zip(("source", "target"), texts, seen, strict=True):
-            if known.count(text) >= most:
+        for side, text, earlier in zip(("source", "target"), texts, seen, strict=True):
+            if earlier.count(text) >= most:
                 return Dropped("one_side", f"the {side} has occurred {most} times")
-        for text, known in zip(texts, seen, strict=True):
-            known.add(text)
+        for text, earlier in zip(texts, seen, strict=True):
+            earlier.add(text)
         return pair
 
     return rule
 
 
-def _shared(about: About, name: str, make: Any) -> Any:
+def _shared_state(context: RuleContext, name: str, make: Any) -> Any:
     """Returns the state that the rules of several entries share."""
-    seen = {} if about.seen is None else about.seen
-    return seen.setdefault(name, make()) if name not in seen else seen[name]
+    states = {} if context.seen is None else context.seen
+    return states.setdefault(name, make()) if name not in states else states[name]
 
 
-def _near(about: About, threshold: float) -> Any:
+def _near_duplicate_finder(context: RuleContext, threshold: float) -> Any:
     try:
         from datasketch import MinHash, MinHashLSH
     except ImportError as error:
         raise ValueError(f"minhash needs `pip install datasketch`: {error}") from error
     key = f"near {threshold}"
-    index = _shared(about, key, lambda: MinHashLSH(threshold=threshold, num_perm=64))
+    index = _shared_state(context, key, lambda: MinHashLSH(threshold=threshold, num_perm=64))
 
     def near(text: str) -> bool:
         signature = MinHash(num_perm=64)
@@ -259,10 +263,10 @@ def _log_ratio(pair: Pair) -> float | None:
 def _median(counts: Mapping[int, int]) -> int:
     """Returns the lower median of a histogram; 0 for an empty one."""
     half, below = (sum(counts.values()) + 1) // 2, 0
-    for place in sorted(counts):
-        below += counts[place]
+    for value in sorted(counts):
+        below += counts[value]
         if below >= half:
-            return place
+            return value
     return 0
 
 
@@ -275,18 +279,18 @@ _UNSPACED = {
 def _ngrams(line: str, order: int, unit: int) -> tuple[int, list[int]]:
     """Returns the hashes of a line (0 without words) and of its n-grams, valid in one process."""
     words: Sequence[str] = normalised(line)
-    whole = hash(words) if words else 0
+    line_hash = hash(words) if words else 0
     if unit:
         words, order = "".join(words), order * unit
-    return whole, [hash(words[i : i + order]) for i in range(len(words) - order + 1)]
+    return line_hash, [hash(words[i : i + order]) for i in range(len(words) - order + 1)]
 
 
 @functools.lru_cache(maxsize=64)
 def _index(lines: tuple[str, ...], order: int, unit: int) -> tuple[frozenset[int], frozenset[int]]:
-    exact: set[int] = set()
-    grams: set[int] = set()
+    line_hashes: set[int] = set()
+    ngram_hashes: set[int] = set()
     for line in lines:
-        whole, line_grams = _ngrams(line, order, unit)
-        exact.add(whole)
-        grams.update(line_grams)
-    return frozenset(exact - {0}), frozenset(grams)
+        line_hash, line_ngrams = _ngrams(line, order, unit)
+        line_hashes.add(line_hash)
+        ngram_hashes.update(line_ngrams)
+    return frozenset(line_hashes - {0}), frozenset(ngram_hashes)

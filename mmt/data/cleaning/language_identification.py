@@ -22,9 +22,9 @@ class Identifier:
     def judge(self, line: str, code: str) -> tuple[float, str]:
         """Returns the probability (0 to 1) that a line is in a language, and the best language."""
         ranking = self._rank(line)
-        matching = (probability for label, probability in ranking if _iso3(label) == code[:3])
-        best = max(ranking, key=lambda item: item[1])[0] if ranking else "unknown"
-        return min(sum(matching), 1.0), best
+        probabilities = (probability for label, probability in ranking if _iso3(label) == code[:3])
+        best = max(ranking, key=lambda ranked: ranked[1])[0] if ranking else "unknown"
+        return min(sum(probabilities), 1.0), best
 
 
 @functools.cache

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 from mmt.data.cleaning import cascade, overlap_list, provenance, rulebook
 from mmt.data.cleaning.cascade import Cleaner, Tally
-from mmt.data.cleaning.corpus_rules import Learnt, Lengths, TestSets
+from mmt.data.cleaning.corpus_rules import LengthHistogram, LengthRatios, TestSets
 from mmt.data.cleaning.report import REPORT, Report
 from mmt.data.cleaning.rulebook import Rulebook
-from mmt.data.cleaning.rules import About
+from mmt.data.cleaning.rules import RuleContext
 from mmt.data.corpora import Corpus, load
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.pair import SPLITS, Pair
@@ -36,9 +36,9 @@ from mmt.system.data_root import data_root
 from mmt.system.processes import workers
 
 _VERSION = 1
-_FLAT = str.maketrans("\t\n\r", "   ")  # characters that TSV does not allow
-_BREAK = re.compile("[\t\n\r]")
 _EVERY = 1000  # number of pairs between two updates of the progress bar
+
+Advance = Callable[[int], None]  # moves the progress bar by a number of units
 
 
 class EntryWork(NamedTuple):
@@ -70,13 +70,13 @@ class CleaningJob:
         """Returns the entry's files."""
         return self.corpus.files[item.split][item.language][item.entry]
 
-    def file(self, what: str, item: EntryWork, suffix: str) -> Path:
+    def file(self, step: str, item: EntryWork, suffix: str) -> Path:
         """Returns a file for the work on an item."""
-        return self.work / what / f"{item.split}.{item.language}.{item.entry}{suffix}"
+        return self.work / step / f"{item.split}.{item.language}.{item.entry}{suffix}"
 
-    def about(self, language: str, **known: Any) -> About:
+    def rule_context(self, language: str, **details: Any) -> RuleContext:
         """Returns the context of the rules of a language."""
-        return About(language, self.corpus.target, overlap=self.tests, **known)
+        return RuleContext(language, self.corpus.target, overlap=self.tests, **details)
 
 
 def prepare(
@@ -192,8 +192,8 @@ class _Run:
             joined = run("removing duplicates", _join, languages, len(languages))
         tallies: dict[tuple[str, str], Tally] = {}
         for item, tally_json in zip(self.train, itertools.chain.from_iterable(joined), strict=True):
-            at = item.language, self.job.name(item)
-            tallies[at] = tallies.get(at, Tally()).plus(Tally.from_json(tally_json))
+            entry_key = item.language, self.job.name(item)
+            tallies[entry_key] = tallies.get(entry_key, Tally()).plus(Tally.from_json(tally_json))
         job = self.job
         report = Report(
             job.corpus.name, job.book.text(), learnt, tallies, key, self._unlearnt(learnt),
@@ -208,11 +208,11 @@ class _Run:
             if not any(tally.kept for (language, _), tally in tallies.items() if language == code):
                 warnings.warn(f"the rules drop all pairs of {code}", stacklevel=2)
         _describe(self.job, self.items)
-        parts = [self.job.file("part", item, ".overlap.zst") for item in self.train]
-        overlap_list.join(parts, self.job.work / "corpus")
+        overlap_lists = [self.job.file("part", item, ".overlap.zst") for item in self.train]
+        overlap_list.join(overlap_lists, self.job.work / "corpus")
         return report
 
-    def _unlearnt(self, learnt: Mapping[str, Learnt]) -> tuple[str, ...]:
+    def _unlearnt(self, learnt: Mapping[str, LengthRatios]) -> tuple[str, ...]:
         unlearnt = set()
         for item in self.train:
             settings = self.job.book.settings(item.language, self.job.name(item))
@@ -222,78 +222,74 @@ class _Run:
                     unlearnt.add(item.language)
         return tuple(sorted(unlearnt))
 
-    def _learnt(self) -> dict[str, Learnt]:
-        by_language: dict[str, Lengths] = {}
+    def _learnt(self) -> dict[str, LengthRatios]:
+        by_language: dict[str, LengthHistogram] = {}
         for item in self.train:
             bins = read_json(self.job.file("learnt", item, ".json"))["bins"]
-            lengths = Lengths({int(place): count for place, count in bins.items()})
-            by_language.setdefault(item.language, Lengths()).update(lengths)
+            lengths = LengthHistogram({int(bin_index): count for bin_index, count in bins.items()})
+            by_language.setdefault(item.language, LengthHistogram()).update(lengths)
         return {code: lengths.learnt() for code, lengths in by_language.items()}
 
 
-def _learn(job: CleaningJob, item: EntryWork, done: Callable[[int], None]) -> dict[str, Any]:
+def _learn(job: CleaningJob, item: EntryWork, advance: Advance) -> dict[str, Any]:
     """Learns the length ratios of an entry."""
     file = job.file("learnt", item, ".json")
     if not file.exists():
-        lengths, pairs = Lengths(), 0
+        lengths, pairs = LengthHistogram(), 0
         for pair in job.pairs(item):
             lengths.add(pair)
             pairs += 1
         write_json(file, {"pairs": pairs, "bins": lengths.bins})
-    done(1)
+    advance(1)
     return read_json(file)
 
 
 def _filter(
-    job: CleaningJob, item: EntryWork, done: Callable[[int], None], *, learnt: Mapping[str, Learnt]
+    job: CleaningJob, item: EntryWork, advance: Advance, *, learnt: Mapping[str, LengthRatios]
 ) -> dict[str, Any]:
     """Applies the rules of single pairs to an entry; writes lines of number, id, source, target."""
-    file, listed = job.file("part", item, ".json"), job.file("part", item, ".overlap.zst")
-    if file.exists() and listed.exists():
-        done(read_json(file)["read"])
+    file, overlap_file = job.file("part", item, ".json"), job.file("part", item, ".overlap.zst")
+    if file.exists() and overlap_file.exists():
+        advance(read_json(file)["read"])
         return read_json(file)
     settings = job.book.settings(item.language, job.name(item)) if item.split == "train" else {}
-    alone = {name: options for name, options in settings.items() if name not in rulebook.TOGETHER}
-    cleaner = Cleaner(alone, job.about(item.language, learnt=learnt.get(item.language)))
+    pair_rules = {name: settings[name] for name in settings if name not in rulebook.TOGETHER}
+    cleaner = Cleaner(pair_rules, job.rule_context(item.language, learnt=learnt.get(item.language)))
     tally = Tally()
-    with packed(job.file("part", item, ".tsv.zst")) as write, packed(listed) as write_overlap:
+    with packed(job.file("part", item, ".tsv.zst")) as write, packed(overlap_file) as write_overlap:
         for pair in job.pairs(item):
             outcome = cleaner(pair)
             tally.add(pair, outcome)
             if isinstance(outcome.result, Pair):
                 kept = outcome.result
-                texts = _flat(kept.source), _flat(kept.target)
+                texts = map(overlap_list.cell, (kept.source, kept.target))
                 write("\t".join((str(pair.line), pair.id, *texts)))
             elif row := overlap_list.row(pair, outcome.result):
                 write_overlap(row)
             if tally.read % _EVERY == 0 and item.split == "train":
-                done(_EVERY)
+                advance(_EVERY)
     if item.split == "train":
-        done(tally.read % _EVERY)
+        advance(tally.read % _EVERY)
     else:
         _finish(job, item, _part(job, item))
     write_json(file, tally.to_json())
     return tally.to_json()
 
 
-def _flat(text: str) -> str:
-    return text.translate(_FLAT) if _BREAK.search(text) else text
-
-
-def _join(job: CleaningJob, language: str, done: Callable[[int], None]) -> list[dict[str, Any]]:
+def _join(job: CleaningJob, language: str, advance: Advance) -> list[dict[str, Any]]:
     """Applies the rules over all entries of a language; writes its files."""
     file = job.work / "joined" / f"{language}.json"
     if not file.exists():
         files = job.corpus.files["train"][language]
-        items = [EntryWork("train", language, place) for place in range(len(files))]
+        items = [EntryWork("train", language, index) for index in range(len(files))]
         tallies = [Tally.from_json(read_json(job.file("part", item, ".json"))) for item in items]
-        about = job.about(language, seen={}, pairs=sum(tally.kept for tally in tallies))
+        context = job.rule_context(language, seen={}, pairs=sum(tally.kept for tally in tallies))
         for item, tally in zip(items, tallies, strict=True):
             settings = job.book.settings(language, job.name(item))
-            together = {name: settings[name] for name in settings if name in rulebook.TOGETHER}
-            _finish(job, item, tally.filtered(_part(job, item), Cleaner(together, about)))
+            joint_rules = {name: settings[name] for name in settings if name in rulebook.TOGETHER}
+            _finish(job, item, tally.filtered(_part(job, item), Cleaner(joint_rules, context)))
         write_json(file, [tally.to_json() for tally in tallies])
-    done(1)
+    advance(1)
     return read_json(file)
 
 
@@ -312,16 +308,16 @@ def _finish(job: CleaningJob, item: EntryWork, pairs: Iterable[Pair]) -> None:
     stem = str(job.work / "corpus" / _stem(job, item))
     with contextlib.ExitStack() as stack:
         files: list[Callable[[str], None]] = []
-        documents, last = job.files(item).documents, 0
+        documents, last_line = job.files(item).documents, 0
         for pair in pairs:
             if not files:
                 sides = [".source", ".target"] if pair.id else [""]
                 names = [f"{stem}{side}.tsv.zst" for side in sides] + [f"{stem}.lines.zst"]
                 files = [stack.enter_context(packed(Path(name))) for name in names]
-            if documents and last and pair.line != last + 1:
+            if documents and last_line and pair.line != last_line + 1:
                 files[0]("")
                 files[-1]("")  # of ids, the targets have no order
-            last, texts = pair.line, [f"{pair.source}\t{pair.target}"]
+            last_line, texts = pair.line, [f"{pair.source}\t{pair.target}"]
             if pair.id:
                 texts = [f"{pair.id}\t{pair.source}", f"{pair.id}\t{pair.target}"]
             for write, text in zip(files, [*texts, str(pair.line)], strict=True):
@@ -342,7 +338,7 @@ def _describe(job: CleaningJob, items: Iterable[EntryWork]) -> None:
     for item in items:
         stem, name = _stem(job, item), json.dumps(job.name(item), ensure_ascii=False)
         options = ("back_translated", "documents")
-        name += "".join(f", {each} = true" for each in options if getattr(job.files(item), each))
+        name += "".join(f", {key} = true" for key in options if getattr(job.files(item), key))
         entries = tables.setdefault(item.split, {}).setdefault(item.language, [])
         if (job.work / "corpus" / f"{stem}.tsv.zst").exists():
             entries.append(f'{{ pairs = "{stem}.tsv.zst", name = {name} }}')
@@ -387,14 +383,14 @@ def _key(corpus: Corpus, book: Rulebook, tests: TestSets) -> str:
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
-def _existing(out: Path, key: str) -> Report:
+def _existing(folder: Path, key: str) -> Report:
     """Returns the report of the existing folder, if text, rules and test sets are the same."""
-    if not (out / REPORT).is_file():
-        raise ValueError(f"{out} exists and is no cleaned corpus; it is not changed")
-    report = Report.read_from(out / REPORT)
+    if not (folder / REPORT).is_file():
+        raise ValueError(f"{folder} exists and is no cleaned corpus; it is not changed")
+    report = Report.read_from(folder / REPORT)
     if report.key != key:
         raise ValueError(
-            f"{out} holds a cleaned corpus of other text, rules or test sets; remove it, or choose "
-            "another folder"
+            f"{folder} holds a cleaned corpus of other text, rules or test sets; remove it, or "
+            "choose another folder"
         )
     return report

@@ -1,4 +1,4 @@
-"""The origins of a corpus's training examples: hashes of its files, and what cleaning decided.
+"""The origins of a corpus's training examples: hashes of its files, and the counts of cleaning.
 
 `tasks.build` writes them into the manifest of a cache.
 """
@@ -17,7 +17,7 @@ from mmt.data.corpora import Corpus
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.readers.files import Files
 
-At = tuple[str, str]  # FLORES code and name of an entry
+EntryKey = tuple[str, str]  # FLORES code and name of an entry
 _DIGITS = 16
 
 
@@ -26,12 +26,12 @@ def _hashes(entries: Iterable[Files], root: Path) -> dict[str, str]:
 
     A file is named by its path in the folder `root`, or by its name if it is elsewhere.
     """
-    made = {}
+    hashes = {}
     for path in (path for entry in entries for path in entry.paths):
-        inside, stat = path.is_relative_to(root), path.stat()
-        name = path.relative_to(root).as_posix() if inside else path.name
-        made[name] = _hash(path, stat.st_mtime_ns, stat.st_size)
-    return made
+        is_inside, stat = path.is_relative_to(root), path.stat()
+        name = path.relative_to(root).as_posix() if is_inside else path.name
+        hashes[name] = _hash(path, stat.st_mtime_ns, stat.st_size)
+    return hashes
 
 
 def origins(corpora: Sequence[Corpus]) -> list[CorpusOrigin]:
@@ -42,60 +42,66 @@ def origins(corpora: Sequence[Corpus]) -> list[CorpusOrigin]:
 
     Raises ValueError for a report that is damaged.
     """
-    made = [origin for corpus in corpora for origin in _of_corpus(corpus)]
-    return sorted(made, key=lambda origin: origin.language)
+    all_origins = [origin for corpus in corpora for origin in _of_corpus(corpus)]
+    return sorted(all_origins, key=lambda origin: origin.language)
 
 
 def of_entries(
     corpus: Corpus, book: Rulebook, tests: Iterable[str]
-) -> tuple[dict[At, dict[str, str]], dict[At, list[str]]]:
+) -> tuple[dict[EntryKey, dict[str, str]], dict[EntryKey, list[str]]]:
     """Returns the hashes of the files of each training entry, and the test sets of its rules.
 
     Both are by FLORES code and entry name.
     """
-    files: dict[At, dict[str, str]] = {}
-    of_rules: dict[At, list[str]] = {}
+    files: dict[EntryKey, dict[str, str]] = {}
+    test_sets: dict[EntryKey, list[str]] = {}
     for code, entries in corpus.files["train"].items():
         for entry in entries:
-            at = code, entry.name
-            files[at] = files.get(at, {}) | _hashes([entry], corpus.root)
-            of_rules[at] = list(tests) if "overlap" in book.settings(*at) else []
-    return files, of_rules
+            entry_key = code, entry.name
+            files[entry_key] = files.get(entry_key, {}) | _hashes([entry], corpus.root)
+            test_sets[entry_key] = list(tests) if "overlap" in book.settings(*entry_key) else []
+    return files, test_sets
 
 
 def _of_corpus(corpus: Corpus) -> list[CorpusOrigin]:
-    report, listed = _report(corpus.root / REPORT), ""
+    report, overlap_file = _report(corpus.root / REPORT), ""
     if report and (corpus.root / overlap_list.FILE).is_file():
-        listed = f"{corpus.root.absolute().name}/{overlap_list.FILE}"
-    made = []
+        overlap_file = f"{corpus.root.absolute().name}/{overlap_list.FILE}"
+    corpus_origins = []
     for code in corpus.languages:
         entries: dict[str, list[Files]] = {}
         for entry in corpus.files.get("train", {}).get(code, ()):
             if not (corpus.reverse and entry.back_translated):
                 entries.setdefault(entry.name, []).append(entry)
-        for name, of_name in entries.items():
-            files = _hashes(of_name, corpus.root)
-            made.append(_origin((code, name), of_name, files, report, listed))
+        for name, same_name in entries.items():
+            files = _hashes(same_name, corpus.root)
+            corpus_origins.append(_origin((code, name), same_name, files, report, overlap_file))
     for code in corpus.monolingual:
         for entry in corpus.files[MONOLINGUAL][code]:
             text = mixing.monolingual(code)
-            made.append(CorpusOrigin(text, entry.name, files=_hashes([entry], corpus.root)))
-    return made
+            corpus_origins.append(
+                CorpusOrigin(text, entry.name, files=_hashes([entry], corpus.root))
+            )
+    return corpus_origins
 
 
 def _origin(
-    at: At, entries: Sequence[Files], files: dict[str, str], report: Report | None, listed: str
+    key: EntryKey,
+    entries: Sequence[Files],
+    files: dict[str, str],
+    report: Report | None,
+    listed: str,
 ) -> CorpusOrigin:
     """Returns the origin of one corpus of a language, with its entries and hashes of their files.
     """
-    tally = report.tallies.get(at) if report else None
+    tally = report.tallies.get(key) if report else None
     pairs = sum(readers.count(entry._replace(sample=0)) for entry in entries) if tally else 0
     if report is None or tally is None or pairs != tally.kept:
-        return CorpusOrigin(*at, files=files)
+        return CorpusOrigin(*key, files=files)
     return CorpusOrigin(
-        *at, files=dict(report.files.get(at, files)), read=tally.read, kept=tally.kept,
+        *key, files=dict(report.files.get(key, files)), read=tally.read, kept=tally.kept,
         dropped=dict(tally.dropped), changed=dict(tally.changed),
-        tests=list(report.tests.get(at, ())), listed=listed,
+        tests=list(report.tests.get(key, ())), listed=listed,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import jinja2
 from mmt import languages
 from mmt.data.cache.origins import OVERLAP, overlapped
 from mmt.data.cleaning.cascade import Tally
-from mmt.data.cleaning.corpus_rules import Learnt
+from mmt.data.cleaning.corpus_rules import LengthRatios
 
 REPORT = "report.json"
 
@@ -37,7 +37,7 @@ class Report:
 
     name: str
     rules: str
-    learnt: Mapping[str, Learnt]
+    learnt: Mapping[str, LengthRatios]
     tallies: Mapping[tuple[str, str], Tally]
     key: str
     unlearnt: tuple[str, ...] = ()
@@ -86,8 +86,8 @@ class Report:
         rows = [["language", "corpus", "read", "kept", "%", *columns]]
         for (code, entry), tally in self.tallies.items():
             rows.append([code, entry, *_cells(tally.read, tally.kept), *self._counts(tally)])
-        total = [*self.changed.values(), *self.dropped.values()]
-        rows.append(["all", "", *_cells(self.read, self.kept), *(f"{count:,}" for count in total)])
+        totals = [*self.changed.values(), *self.dropped.values()]
+        rows.append(["all", "", *_cells(self.read, self.kept), *(f"{count:,}" for count in totals)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         align = [str.ljust, str.ljust, *[str.rjust] * (len(widths) - 2)]
         lines = [
@@ -110,13 +110,13 @@ class Report:
 
     def text(self) -> str:
         """Returns the table, the rules and the examples as text."""
-        parts = [f"# {self.name}", self.table(), "", self.rules]
+        lines = [f"# {self.name}", self.table(), "", self.rules]
         for (code, entry), tally in self.tallies.items():
             for reason, examples in sorted(tally.examples.items()):
-                parts.append(f"{code} {entry}: {reason}")
+                lines.append(f"{code} {entry}: {reason}")
                 for line, source, target, detail in examples:
-                    parts += [f"  line {line}: {detail}", f"    {source}", f"    {target}"]
-        return "\n".join(parts) + "\n"
+                    lines += [f"  line {line}: {detail}", f"    {source}", f"    {target}"]
+        return "\n".join(lines) + "\n"
 
     def html(self) -> str:
         """Returns the same content as a self-contained HTML page."""
@@ -137,10 +137,10 @@ class Report:
             "unlearnt": self.unlearnt,
             "entries": [
                 {
-                    "language": at[0], "corpus": at[1], **tally.to_json(),
-                    "files": self.files.get(at, {}), "tests": list(self.tests.get(at, ())),
+                    "language": key[0], "corpus": key[1], **tally.to_json(),
+                    "files": self.files.get(key, {}), "tests": list(self.tests.get(key, ())),
                 }
-                for at, tally in self.tallies.items()
+                for key, tally in self.tallies.items()
             ],
         }  # fmt: skip
         text = json.dumps(content, ensure_ascii=False, indent=1)
@@ -154,16 +154,16 @@ class Report:
             (entry["language"], entry["corpus"]): Tally.from_json(entry)
             for entry in content["entries"]
         }
-        learnt = {code: Learnt(*values) for code, values in content["learnt"].items()}
+        learnt = {code: LengthRatios(*values) for code, values in content["learnt"].items()}
         names = "name", "rules", "key"
-        given = {name: content[name] for name in names}
+        texts = {name: content[name] for name in names}
         files, tests = (
             {(entry["language"], entry["corpus"]): entry[name]
              for entry in content["entries"] if name in entry}
             for name in ("files", "tests")
         )  # fmt: skip
         return cls(
-            **given, learnt=learnt, tallies=tallies, unlearnt=tuple(content["unlearnt"]),
+            **texts, learnt=learnt, tallies=tallies, unlearnt=tuple(content["unlearnt"]),
             files=files, tests=tests,
         )  # fmt: skip
 
@@ -178,8 +178,8 @@ def _cells(read: int, kept: int) -> list[str]:
 
 
 def _total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for counted in counts:
         for name, count in counted.items():
-            total[name] = total.get(name, 0) + count
-    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+            totals[name] = totals.get(name, 0) + count
+    return dict(sorted(totals.items(), key=lambda named_count: (-named_count[1], named_count[0])))

@@ -1,10 +1,12 @@
 """The rulebook: TOML tables of cleaning rules, global, per language and per entry.
 
-    [clean]                                        # for all pairs length = { characters = [1, 600],
-    words = 150 } ratio = true                                   # with its defaults
-    [clean.language.zho]                           # overrides that length = { words = 50 }
-    # `characters` stays [1, 600] [clean.corpus.europarl]                        # overrides both,
-    by the name of an entry numbers = false
+    [clean]                                        # for all pairs
+    length = { characters = [1, 600], words = 150 }
+    ratio = true                                   # with its defaults
+    [clean.language.zho]                           # overrides [clean]
+    length = { words = 50 }                        # `characters` stays [1, 600]
+    [clean.corpus.europarl]                        # overrides both, by the name of an entry
+    numbers = false
 
 `default = true` in [clean] starts from the default rules (`DEFAULT`) instead of none. The rules are
 in rules.py and corpus_rules.py; cascade.py applies them.
@@ -23,7 +25,7 @@ from typing import Any
 
 from mmt import languages, suggest
 from mmt.data.cleaning import corpus_rules, rules
-from mmt.data.cleaning.rules import About, Rule
+from mmt.data.cleaning.rules import Rule, RuleContext
 from mmt.system.toml_place import located
 
 Settings = Mapping[str, Mapping[str, Any]]  # rule -> its settings, in the order of application
@@ -70,14 +72,14 @@ class Rulebook:
     def check(self, codes: Iterable[str], entries: Iterable[str]) -> list[str]:
         """Returns an error for each language and entry in the rules that the corpus lacks."""
         names = {name for entry in entries for name in _names(entry)}
-        present = {"language": sorted(codes), "corpus": sorted(names)}
+        available = {"language": sorted(codes), "corpus": sorted(names)}
         faults = []
         for level in self.levels:
             kind, _, name = level.partition(".")
-            if kind and name not in present[kind]:
+            if kind and name not in available[kind]:
                 faults.append(
                     f"{self.at[level]}: the corpus has no {kind} {name!r}; "
-                    f"{suggest.choices(name, present[kind])}"
+                    f"{suggest.choices(name, available[kind])}"
                 )
         return faults
 
@@ -98,11 +100,11 @@ class Rulebook:
             lines.append(f"[clean.{_quoted(level)}]" if level else "[clean]")
             for name in filter(rules_of_level.__contains__, RULES):
                 value = rules_of_level[name]
-                given = value if isinstance(value, Mapping) else {}
-                every = {**defaults(name), **given} if not level else given
-                inside = ", ".join(f"{key} = {_toml(option)}" for key, option in every.items())
-                shown = f"{{ {inside} }}" if every else "true"
-                lines.append(f"{name} = {'false' if value is False else shown}")
+                changed = value if isinstance(value, Mapping) else {}
+                settings = {**defaults(name), **changed} if not level else changed
+                options = ", ".join(f"{key} = {_toml(option)}" for key, option in settings.items())
+                value_text = f"{{ {options} }}" if settings else "true"
+                lines.append(f"{name} = {'false' if value is False else value_text}")
         return "\n".join(lines) + "\n"
 
 
@@ -126,8 +128,8 @@ def read(file: Path) -> Rulebook:
         raise ValueError(f"{file}: {error}") from None
     for key in content:
         if key != "clean":
-            at = located(text, file, key)
-            raise ValueError(f"{at}: unknown key {key!r}; rules are in the table [clean]")
+            location = located(text, file, key)
+            raise ValueError(f"{location}: unknown key {key!r}; rules are in the table [clean]")
     return parse(content.get("clean"), functools.partial(located, text, file), folder=file.parent)
 
 
@@ -135,27 +137,27 @@ def parse(table: object, at: Callable[[str, str], str], *, folder: Path) -> Rule
     """Returns the rules of a `[clean]` table; `at(key, table)` returns 'file:line'."""
     if not isinstance(table, dict):
         raise ValueError(f"{at('clean', '')}: clean must be a table, [clean]")
-    here = dict(table)
+    global_rules = dict(table)
     levels: dict[str, dict[str, Any]] = {}
-    places = {"": at("clean", "")}
-    below = {kind: here.pop(kind, {}) for kind in ("language", "corpus")}
-    if (default := here.pop("default", False)) not in (True, False):
+    locations = {"": at("clean", "")}
+    tables_by_kind = {kind: global_rules.pop(kind, {}) for kind in ("language", "corpus")}
+    if (default := global_rules.pop("default", False)) not in (True, False):
         raise ValueError(f"{at('default', 'clean')}: default is {default!r}; allowed: true, false")
     start = DEFAULT.levels[""] if default else {"overlap": True}
-    levels[""] = {**start, **_rules(here, "clean", at, folder)}
-    for kind, tables in below.items():
+    levels[""] = {**start, **_rules(global_rules, "clean", at, folder)}
+    for kind, tables in tables_by_kind.items():
         if not isinstance(tables, dict):
             raise ValueError(f"{at(kind, 'clean')}: write [clean.{kind}.NAME] and its rules")
         for key, level_rules in tables.items():
-            where = at(key, f"clean.{kind}")
+            location = at(key, f"clean.{kind}")
             if not isinstance(level_rules, dict):
-                raise ValueError(f"{where}: {key} must be a table, [clean.{kind}.{key}]")
-            name = key if kind == "corpus" else _code(key, where)
+                raise ValueError(f"{location}: {key} must be a table, [clean.{kind}.{key}]")
+            name = key if kind == "corpus" else _code(key, location)
             if f"{kind}.{name}" in levels:
-                raise ValueError(f"{where}: {key} ({name}) is listed already under another name")
+                raise ValueError(f"{location}: {key} ({name}) is listed already under another name")
             levels[f"{kind}.{name}"] = _rules(level_rules, f"clean.{kind}.{key}", at, folder)
-            places[f"{kind}.{name}"] = where
-    return Rulebook(levels, places)
+            locations[f"{kind}.{name}"] = location
+    return Rulebook(levels, locations)
 
 
 def defaults(rule: str) -> dict[str, Any]:
@@ -169,8 +171,8 @@ def defaults(rule: str) -> dict[str, Any]:
 
 def _names(entry: str) -> list[str]:
     """Returns the names for an entry: 'news/a.tmx' gives 'news' and 'news/a.tmx'."""
-    parts = entry.split("/")
-    return ["/".join(parts[: place + 1]) for place in range(len(parts))]
+    name_parts = entry.split("/")
+    return ["/".join(name_parts[: end + 1]) for end in range(len(name_parts))]
 
 
 def _rules(
@@ -178,36 +180,38 @@ def _rules(
 ) -> dict[str, Any]:
     checked: dict[str, Any] = {}
     for rule, value in table.items():
-        where = at(rule, name)
+        location = at(rule, name)
         if rule not in RULES:
             allowed = (*RULES, *(("default", "language", "corpus") if name == "clean" else ()))
-            raise ValueError(f"{where}: unknown rule {rule!r}; {suggest.choices(rule, allowed)}")
+            raise ValueError(f"{location}: unknown rule {rule!r}; {suggest.choices(rule, allowed)}")
         if not isinstance(value, bool | dict):
             raise ValueError(
-                f"{where}: {rule} is {value!r}; allowed: true, false, or its settings: "
+                f"{location}: {rule} is {value!r}; allowed: true, false, or its settings: "
                 f"{{ {', '.join(defaults(rule)) or 'none'} }}"
             )
         if isinstance(value, dict) and isinstance(model := value.get("model"), str):
             value = value | {"model": str(folder / model)}
-        checked[rule] = _checked(rule, value, where) if isinstance(value, dict) else value
+        checked[rule] = _checked(rule, value, location) if isinstance(value, dict) else value
     return checked
 
 
-def _checked(rule: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _checked(rule: str, settings: Mapping[str, Any], location: str) -> dict[str, Any]:
     """Returns the settings of a rule, converted and checked."""
     allowed = defaults(rule)
     checked = {}
-    for key, value in given.items():
+    for key, value in settings.items():
         if key not in allowed:
             choices = suggest.choices(key, allowed)
-            raise ValueError(f"{where}: {rule} has no setting {key!r}; {choices}")
+            raise ValueError(f"{location}: {rule} has no setting {key!r}; {choices}")
         checked[key] = _as(allowed[key], value)
         if checked[key] is None:
-            raise ValueError(f"{where}: {rule}: {key} is {value!r}; expected like {allowed[key]!r}")
+            raise ValueError(
+                f"{location}: {rule}: {key} is {value!r}; expected like {allowed[key]!r}"
+            )
     try:
-        RULES[rule](About("eng_Latn", "eng_Latn"), **checked)
+        RULES[rule](RuleContext("eng_Latn", "eng_Latn"), **checked)
     except ValueError as error:
-        raise ValueError(f"{where}: {rule}: {error}") from None
+        raise ValueError(f"{location}: {rule}: {error}") from None
     return checked
 
 
@@ -216,18 +220,18 @@ def _as(default: Any, value: Any) -> Any:
     if value != value:  # NaN, for which no limit is exceeded
         return None
     if isinstance(default, tuple):
-        fits = isinstance(value, list) and len(value) == len(default)
-        return tuple(value) if fits and all(type(item) is int for item in value) else None
+        has_form = isinstance(value, list) and len(value) == len(default)
+        return tuple(value) if has_form and all(type(item) is int for item in value) else None
     if isinstance(default, float) and type(value) is int:
         return float(value)
     return value if type(value) is type(default) else None
 
 
-def _code(name: str, where: str) -> str:
+def _code(name: str, location: str) -> str:
     try:
         return languages.find(name).code
     except ValueError as error:
-        raise ValueError(f"{where}: language: {error}") from None
+        raise ValueError(f"{location}: language: {error}") from None
 
 
 def _digest(path: Path) -> str:

@@ -1,8 +1,8 @@
 """Cleaning rules of single pairs: they drop pairs or repair them.
 
-A rule is `Pair -> Pair | Dropped`. A function makes it from its context (`About`); the keyword
-arguments are the rule's settings in TOML, with their defaults. rulebook.py determines which rules
-apply; rules over several pairs are in corpus_rules.py.
+A rule is `Pair -> Pair | Dropped`. A function makes it from a `RuleContext`; the keyword arguments
+are the rule's settings in TOML, with their defaults. rulebook.py determines which rules apply;
+rules over several pairs are in corpus_rules.py.
 """
 
 import functools
@@ -26,12 +26,12 @@ class Dropped(NamedTuple):
     detail: str = ""
 
 
-class About(NamedTuple):
+class RuleContext(NamedTuple):
     """The context of a rule besides the pair.
 
     Attributes:
       language, target: FLORES codes of the sides.
-      learnt: length ratios of the language (`corpus_rules.Learnt`).
+      learnt: length ratios of the language (`corpus_rules.LengthRatios`).
       overlap: the test sets.
       seen: state of earlier pairs, shared by all entries of a language.
       pairs: the number of pairs that `seen` may have to hold.
@@ -63,22 +63,22 @@ _DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(r"\d+(?:[.,'\u2019\u066b\u066c\u00a0\u202f]\d+)*")
 
 
-def encoding(about: About) -> Rule:
+def encoding(context: RuleContext) -> Rule:
     """Repairs wrongly decoded text ('Ã¼ber' becomes 'über') with ftfy.
 
     It drops text with U+FFFD, the replacement character. A repair that adds letters of other
     scripts than the language's is rejected: ftfy takes Chinantec's 'áˆ¡' for Ethiopic.
     """
-    scripts = _script(about.language), _script(about.target)
+    scripts = _script(context.language), _script(context.target)
 
-    def mended(text: str, script: Any) -> str:
+    def repaired(text: str, script: Any) -> str:
         if text.isascii() or not is_bad(text):
             return text
         fixed = ftfy.fix_encoding(text)
         return fixed if len(script.sub("", fixed)) <= len(script.sub("", text)) else text
 
     def rule(pair: Pair) -> Pair | Dropped:
-        source, target = map(mended, pair[:2], scripts)
+        source, target = map(repaired, pair[:2], scripts)
         if (source, target) != pair[:2]:
             pair = pair._replace(source=source, target=target)
         for side, text in _sides(pair):
@@ -89,7 +89,7 @@ def encoding(about: About) -> Rule:
     return rule
 
 
-def normalise(about: About, *, form: Literal["NFC", "NFKC"] = "NFC") -> Rule:
+def normalise(context: RuleContext, *, form: Literal["NFC", "NFKC"] = "NFC") -> Rule:
     """Applies a Unicode normal form, removes control characters, and collapses white space."""
     if form not in ("NFC", "NFKC"):
         raise ValueError(f"form is {form!r}; allowed: NFC, NFKC")
@@ -99,53 +99,57 @@ def normalise(about: About, *, form: Literal["NFC", "NFKC"] = "NFC") -> Rule:
             text = unicodedata.normalize(form, text)
         return " ".join(_CONTROL.sub("", text).split())
 
-    return lambda pair: _both(pair, normal)
+    return lambda pair: _map_sides(pair, normal)
 
 
-def length(about: About, *, characters: tuple[int, int] = (1, 1000), words: int = 250) -> Rule:
+def length(
+    context: RuleContext, *, characters: tuple[int, int] = (1, 1000), words: int = 250
+) -> Rule:
     """Drops a pair with a side outside the limits; words are separated by white space."""
-    least, most = characters
-    if not 0 < least <= most or words < 1:
-        raise ValueError(f"characters are {least} to {most}, words {words}; allowed: 1 and more")
+    shortest, longest = characters
+    if not 0 < shortest <= longest or words < 1:
+        raise ValueError(
+            f"characters are {shortest} to {longest}, words {words}; allowed: 1 and more"
+        )
 
     def rule(pair: Pair) -> Pair | Dropped:
         for side, text in _sides(pair):
-            if len(text) < least:
+            if len(text) < shortest:
                 return Dropped("length: short", f"the {side} has {len(text)} characters")
-            if len(text) > most:
+            if len(text) > longest:
                 return Dropped("length: long", f"the {side} has {len(text)} characters")
-            if len(text) > words and (number := len(text.split())) > words:
-                return Dropped("length: long", f"the {side} has {number} words")
+            if len(text) > words and (count := len(text.split())) > words:
+                return Dropped("length: long", f"the {side} has {count} words")
         return pair
 
     return rule
 
 
-def script(about: About, *, least: float = 0.5, letters: int = 4) -> Rule:
+def script(context: RuleContext, *, least: float = 0.5, letters: int = 4) -> Rule:
     """Drops a pair with a side in another script.
 
     Fewer than `least` of the side's letters are in the language's script. Sides with fewer than
     `letters` letters, such as 'USB', are not judged.
     """
-    _share("least", least)
-    letters_of_script = {"source": _script(about.language), "target": _script(about.target)}
+    _check_fraction("least", least)
+    letters_of_script = {"source": _script(context.language), "target": _script(context.target)}
 
     def rule(pair: Pair) -> Pair | Dropped:
         for side, text in _sides(pair):
             if letters_of_script[side].fullmatch(text):
                 continue
-            written = "".join(_WRITTEN.findall(text))
-            inside = len(written) - len(letters_of_script[side].sub("", written))
-            if len(written) >= letters and inside < least * len(written):
-                code = about.language if side == "source" else about.target
-                share = f"{inside} of {len(written)} letters of the {side}"
-                return Dropped("script", f"{share} are in the script of {code}")
+            script_letters = "".join(_WRITTEN.findall(text))
+            inside = len(script_letters) - len(letters_of_script[side].sub("", script_letters))
+            if len(script_letters) >= letters and inside < least * len(script_letters):
+                code = context.language if side == "source" else context.target
+                fraction = f"{inside} of {len(script_letters)} letters of the {side}"
+                return Dropped("script", f"{fraction} are in the script of {code}")
         return pair
 
     return rule
 
 
-def repeats(about: About, *, characters: int = 12, loops: bool = True) -> Rule:
+def repeats(context: RuleContext, *, characters: int = 12, loops: bool = True) -> Rule:
     """Drops a pair with more than `characters` equal characters in a row, or with a loop (`loops`).
 
     A loop must be on one side only: if both sides repeat, it may be a song.
@@ -168,7 +172,7 @@ def repeats(about: About, *, characters: int = 12, loops: bool = True) -> Rule:
     return rule
 
 
-def copies(about: About, *, words: int = 2) -> Rule:
+def copies(context: RuleContext, *, words: int = 2) -> Rule:
     """Drops a pair whose target equals its source, ignoring case and punctuation.
 
     The source must have at least `words` words, one of them in lower case: names and numbers may be
@@ -176,20 +180,21 @@ def copies(about: About, *, words: int = 2) -> Rule:
     """
 
     def rule(pair: Pair) -> Pair | Dropped:
-        same = normalised(pair.source)
-        if len(same) >= words and same == normalised(pair.target) and not _is_names(pair.source):
+        words_of_source = normalised(pair.source)
+        is_equal = words_of_source == normalised(pair.target)
+        if is_equal and len(words_of_source) >= words and not _is_names(pair.source):
             return Dropped("copies", "the target equals the source")
         return pair
 
     return rule
 
 
-def tags(about: About) -> Rule:
+def tags(context: RuleContext) -> Rule:
     """Drops a pair whose sides differ in HTML or XML tags, ignoring attributes."""
     return _equal("tags", lambda text: _TAG.findall(text.lower()) if "<" in text else ())
 
 
-def urls(about: About) -> Rule:
+def urls(context: RuleContext) -> Rule:
     """Drops a pair whose sides differ in web or mail addresses."""
 
     def addresses(text: str) -> Iterator[str]:
@@ -200,7 +205,7 @@ def urls(about: About) -> Rule:
     return _equal("urls", addresses)
 
 
-def placeholders(about: About) -> Rule:
+def placeholders(context: RuleContext) -> Rule:
     """Drops a pair whose sides differ in placeholders: `%s`, `%1$d`, `%(name)s`, `{name}`."""
 
     def placeholders_of(text: str) -> Iterator[str]:
@@ -211,14 +216,14 @@ def placeholders(about: About) -> Rule:
     return _equal("placeholders", placeholders_of)
 
 
-def numbers(about: About, *, least: float = 0.5) -> Rule:
+def numbers(context: RuleContext, *, least: float = 0.5) -> Rule:
     """Drops a pair whose sides share fewer than `least` of their numbers.
 
     Digits of all scripts are equal; separators are ignored ('1.000' is '1000') or split numbers
     ('02.03.' is '2/3'). Only pairs with digits on both sides are judged, since 'two' is a number
     too.
     """
-    _share("least", least)
+    _check_fraction("least", least)
 
     def rule(pair: Pair) -> Pair | Dropped:
         if not _DIGITS.search(pair.source) or not _DIGITS.search(pair.target):
@@ -227,14 +232,14 @@ def numbers(about: About, *, least: float = 0.5) -> Rule:
             source, target = _numbers(pattern, pair.source), _numbers(pattern, pair.target)
             if 2 * (source & target).total() >= least * (source.total() + target.total()):
                 return pair
-        shown = " / ".join(" ".join(side.elements()) for side in (source, target))
-        return Dropped("numbers", f"the sides have the numbers {shown}")
+        listed = " / ".join(" ".join(side.elements()) for side in (source, target))
+        return Dropped("numbers", f"the sides have the numbers {listed}")
 
     return rule
 
 
 def langid(
-    about: About, *, model: str = "", least: float = 0.1, words: int = 5, letters: int = 20
+    context: RuleContext, *, model: str = "", least: float = 0.1, words: int = 5, letters: int = 20
 ) -> Rule:
     """Drops a pair with a side whose language has a probability below `least`.
 
@@ -244,20 +249,20 @@ def langid(
     """
     from mmt.data.cleaning import language_identification
 
-    _share("least", least)
+    _check_fraction("least", least)
     identifier = language_identification.identifier(model)
-    sides = {"source": about.language, "target": about.target}
-    known = {side: code for side, code in sides.items() if identifier.knows(code)}
+    sides = {"source": context.language, "target": context.target}
+    known_sides = {side: code for side, code in sides.items() if identifier.knows(code)}
 
     def rule(pair: Pair) -> Pair | Dropped:
         for side, text in _sides(pair):
-            if side not in known or sum(map(str.isalpha, text)) < letters:
+            if side not in known_sides or sum(map(str.isalpha, text)) < letters:
                 continue
             if " " in text and len(text.split()) < words:
                 continue
-            probability, other = identifier.judge(text, known[side])
+            probability, best = identifier.judge(text, known_sides[side])
             if probability < least:
-                detail = f"the {side} is {known[side]} with {probability:.3f}, rather {other}"
+                detail = f"the {side} is {known_sides[side]} with {probability:.3f}, rather {best}"
                 return Dropped("langid", detail)
         return pair
 
@@ -312,7 +317,7 @@ def _periodic(units: Sequence[str], times: Callable[[int], int]) -> bool:
     return False
 
 
-def _both(pair: Pair, function: Callable[[str], str]) -> Pair:
+def _map_sides(pair: Pair, function: Callable[[str], str]) -> Pair:
     source, target = function(pair.source), function(pair.target)
     if source == pair.source and target == pair.target:
         return pair
@@ -329,18 +334,18 @@ def _equal(reason: str, items_of: Callable[[str], Any]) -> Rule:
     def rule(pair: Pair) -> Pair | Dropped:
         source, target = sorted(items_of(pair.source)), sorted(items_of(pair.target))
         if source != target:
-            detail = f"the source has {_listed(source)}, the target {_listed(target)}"
+            detail = f"the source has {_join_or_none(source)}, the target {_join_or_none(target)}"
             return Dropped(reason, detail)
         return pair
 
     return rule
 
 
-def _listed(words: list[str]) -> str:
-    return " ".join(words) or "none"
+def _join_or_none(items: list[str]) -> str:
+    return " ".join(items) or "none"
 
 
-def _share(name: str, value: float) -> None:
+def _check_fraction(name: str, value: float) -> None:
     if not 0 <= value <= 1:
         raise ValueError(f"{name} is {value}; allowed: 0 to 1")
 

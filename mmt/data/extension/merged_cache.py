@@ -21,7 +21,7 @@ from mmt.data.vocabulary import Tokeniser, Vocabulary
 
 LINES = 30_000  # of each text that pieces are learnt on
 TEMPERATURE = 5.0  # by which languages are sampled, as for a new vocabulary
-_TOGETHER = 256  # texts that are tokenised at once
+_BATCH_TEXTS = 256  # texts that are tokenised at once
 
 
 class MergedCache:
@@ -58,46 +58,54 @@ class MergedCache:
         vocabularies: of 'source' with more pieces than the old one, of 'target' the old one.
         """
         self.changed = 0
-        old, parts = self.old.manifest, dict[tuple[str, str], cache.Examples]()
+        manifest, examples = self.old.manifest, dict[tuple[str, str], cache.Examples]()
         for split in SPLITS:
             for code in self.languages:
-                if old.counts.get(split, {}).get(code):
-                    parts[split, code] = functools.partial(
-                        self._old, split, code, vocabularies["source"]
+                if manifest.counts.get(split, {}).get(code):
+                    examples[split, code] = functools.partial(
+                        self._old_examples, split, code, vocabularies["source"]
                     )
             for code in self.corpus.files.get(split, ()):
-                parts[split, code] = functools.partial(self._new, split, code, vocabularies)
-        both = f"{old.corpus_hash} {self.corpus.hash()}".encode()
+                examples[split, code] = functools.partial(
+                    self._new_examples, split, code, vocabularies
+                )
+        hashes = f"{manifest.corpus_hash} {self.corpus.hash()}".encode()
         return cache.build(
-            directory, parts, name=f"{old.name}_{self.corpus.name}", target=old.target,
-            corpus_hash=hashlib.sha256(both).hexdigest()[:16], vocabularies=vocabularies,
-            pad=old.pad, start=old.start,
-            origins=[*old.only(self.languages).origins, *provenance.origins([self.corpus])],
+            directory, examples, name=f"{manifest.name}_{self.corpus.name}", target=manifest.target,
+            corpus_hash=hashlib.sha256(hashes).hexdigest()[:16], vocabularies=vocabularies,
+            pad=manifest.pad, start=manifest.start,
+            origins=[*manifest.only(self.languages).origins, *provenance.origins([self.corpus])],
         )  # fmt: skip
 
-    def _old(self, split: str, language: str, source: Path) -> Iterator[cache.Tokens]:
+    def _old_examples(self, split: str, language: str, source: Path) -> Iterator[cache.Tokens]:
         """Yields the old tokens; sources are tokenised again if that changes them."""
-        before = Vocabulary.load(self.old.vocabulary_files()["source"])
-        after = Vocabulary.load(source)
+        old_vocabulary = Vocabulary.load(self.old.vocabulary_files()["source"])
+        new_vocabulary = Vocabulary.load(source)
         records = self.old.records(language, split)
         runs = self.old.manifest.corpora.get(split, {}).get(language, [])
         follows = self.old.follows(language, split)
-        known: Iterator[tuple[Any, ...]] = itertools.chain.from_iterable(
+        origins: Iterator[tuple[Any, ...]] = itertools.chain.from_iterable(
             itertools.repeat((name,), n) for name, n in runs
         )
         if follows is not None:
-            known = ((*name, bool(each)) for name, each in zip(known, follows, strict=True))
-        for start in range(0, len(records), _TOGETHER):
-            batch = [records[i] for i in range(start, min(start + _TOGETHER, len(records)))]
-            kept = [record["inputs"].tolist() for record in batch]
-            texts = before.decode_all(kept)
-            again = zip(kept, before.encode_all(texts), after.encode_all(texts), strict=True)
-            for record, (ids, same, new) in zip(batch, again, strict=True):
-                changed = ids == same and ids != new  # text that is not encoded alike stays
+            origins = (
+                (*name, bool(follows_previous))
+                for name, follows_previous in zip(origins, follows, strict=True)
+            )
+        for start in range(0, len(records), _BATCH_TEXTS):
+            batch = [records[i] for i in range(start, min(start + _BATCH_TEXTS, len(records)))]
+            old_ids = [record["inputs"].tolist() for record in batch]
+            texts = old_vocabulary.decode_all(old_ids)
+            old_encodings = old_vocabulary.encode_all(texts)
+            encodings = zip(old_ids, old_encodings, new_vocabulary.encode_all(texts), strict=True)
+            for record, (ids, old_encoding, new_encoding) in zip(batch, encodings, strict=True):
+                # Tokens that the old vocabulary would not give for this text stay as they are.
+                changed = ids == old_encoding and ids != new_encoding
                 self.changed += changed and split == "train"
-                yield new if changed else ids, record["targets"].tolist(), *next(known, ())
+                inputs = new_encoding if changed else ids
+                yield inputs, record["targets"].tolist(), *next(origins, ())
 
-    def _new(
+    def _new_examples(
         self, split: str, language: str, vocabularies: Mapping[str, Path]
     ) -> Iterator[cache.Piece]:
         """Yields functions, each of which tokenises some pairs of a new language."""
@@ -106,10 +114,10 @@ class MergedCache:
         prefix = vocab.find_tag(vocabulary, target, trained=target) if vocabulary.tags else ""
         tokenise = Tokeniser(f"{prefix} " if prefix else "", source, vocabularies["target"])
         pairs = self.corpus.pairs(language, split)
-        while batch := list(itertools.islice(pairs, _TOGETHER)):
+        while batch := list(itertools.islice(pairs, _BATCH_TEXTS)):
             yield functools.partial(
                 tokenise,
-                [vocab.marked(p.source, back_translated=p.back_translated).encode() for p in batch],
+                [vocab.source_text(p).encode() for p in batch],
                 [p.target.encode() for p in batch],
                 [p.corpus for p in batch],
                 [p.follows for p in batch],

@@ -77,34 +77,34 @@ class _Learner:
         self._overlap = overlap
         self._ranks = dict(vocabulary.merges())
         self._next = next_rank(vocabulary)
-        counts = [Counter(_words(texts)) for texts in (new, old)]
-        words = list(dict.fromkeys(itertools.chain(*counts)))
+        counters = [Counter(_words(texts)) for texts in (new, old)]
+        words = list(dict.fromkeys(itertools.chain(*counters)))
         self._words = _divided(vocabulary, words)
-        self._counts = [(counts[0][word], counts[1][word]) for word in words]
+        self._counts = [(counters[0][word], counters[1][word]) for word in words]
         self._total = [0, 0]
-        for pieces, each in zip(self._words, self._counts, strict=True):
+        for pieces, word_counts in zip(self._words, self._counts, strict=True):
             for side in (0, 1):
-                self._total[side] += len(pieces) * each[side]
+                self._total[side] += len(pieces) * word_counts[side]
         self._pairs: dict[str, list[int]] = {}  # two pieces, joined -> counts in new and old text
-        self._places: dict[str, list[int]] = {}  # two pieces, joined -> words that had them
+        self._words_of_pair: dict[str, list[int]] = {}  # two pieces, joined -> words that had them
         self._queue: list[tuple[int, str]] = []
 
-    def pieces(self, most: int) -> list[str]:
+    def pieces(self, limit: int) -> list[str]:
         """Returns the new pieces; afterwards the words are divided into them."""
-        chosen = self._characters()[:most]
+        chosen = self._characters()[:limit]
         for character in chosen:
             self._rank(character)
-        for place in range(len(self._words)):
-            self._count(place, 1)
+        for word in range(len(self._words)):
+            self._count(word, 1)
         self._queue = [(-counts[0], pair) for pair, counts in self._pairs.items()]
         heapq.heapify(self._queue)
-        while len(chosen) < most and (piece := self._best()):
+        while len(chosen) < limit and (piece := self._best_pair()):
             chosen.append(piece)
             self._rank(piece)
-            for place in dict.fromkeys(self._places.pop(piece)):
-                changed = self._count(place, -1)
-                _merge(self._words[place], self._ranks)
-                for pair in {*changed, *self._count(place, 1)}:
+            for word in dict.fromkeys(self._words_of_pair.pop(piece)):
+                changed = self._count(word, -1)
+                _merge(self._words[word], self._ranks)
+                for pair in {*changed, *self._count(word, 1)}:
                     heapq.heappush(self._queue, (-self._pairs[pair][0], pair))
         return chosen
 
@@ -115,50 +115,52 @@ class _Learner:
     def _characters(self) -> list[str]:
         """Returns the characters to add, the most frequent first."""
         counts: dict[str, list[int]] = {}
-        for pieces, each in zip(self._words, self._counts, strict=True):
+        for pieces, word_counts in zip(self._words, self._counts, strict=True):
             for character in "".join(pieces):
-                both = counts.setdefault(character, [0, 0])
-                both[0] += each[0]
-                both[1] += each[1]
-        covered, least = 0, COVERAGE * sum(both[0] for both in counts.values())
-        chosen = []
-        for character, both in sorted(counts.items(), key=lambda item: (-item[1][0], item[0])):
-            if covered >= least:
+                occurrences = counts.setdefault(character, [0, 0])
+                occurrences[0] += word_counts[0]
+                occurrences[1] += word_counts[1]
+        covered, required = 0, COVERAGE * sum(new for new, _ in counts.values())
+        characters = []
+        for character, (new, old) in sorted(
+            counts.items(), key=lambda item: (-item[1][0], item[0])
+        ):
+            if covered >= required:
                 break
-            covered += both[0]
-            printed = not unicodedata.category(character).startswith(("C", "Z"))
-            if character not in self._ranks and printed and self._is_new(both):
-                chosen.append(character)
-        return chosen
+            covered += new
+            is_printable = not unicodedata.category(character).startswith(("C", "Z"))
+            if character not in self._ranks and is_printable and self._is_typical((new, old)):
+                characters.append(character)
+        return characters
 
-    def _is_new(self, counts: Sequence[int]) -> bool:
-        """Returns whether something is frequent in the new text, and rare in the old one."""
+    def _is_typical(self, counts: Sequence[int]) -> bool:
+        """Returns whether these counts are frequent in the new text, and rare in the old one."""
         new, old = counts
         return new >= LEAST and old * self._total[0] <= self._overlap * new * self._total[1]
 
-    def _best(self) -> str:
+    def _best_pair(self) -> str:
         """Returns the most frequent pair that may be a piece; '' if there is none."""
         while self._queue:
             count, pair = heapq.heappop(self._queue)
             counts = self._pairs.get(pair, (0, 0))
-            if counts[0] == -count and pair not in self._ranks and self._is_new(counts):
+            if counts[0] == -count and pair not in self._ranks and self._is_typical(counts):
                 return pair
         return ""
 
-    def _count(self, place: int, sign: int) -> list[str]:
+    def _count(self, word: int, sign: int) -> list[str]:
         """Adds the pairs of a word to the counts (sign 1), or removes them (-1); returns the pairs.
         """
-        pieces, (new, old) = self._words[place], self._counts[place]
+        pieces, (new_count, old_count) = self._words[word], self._counts[word]
         pairs = []
         for left, right in itertools.pairwise(pieces):
             pair = left + right
             if left not in self._ranks or right not in self._ranks or not _is_word(pair):
                 continue
             counts = self._pairs.setdefault(pair, [0, 0])
-            counts[0] += sign * new
-            counts[1] += sign * old
+            counts[0] += sign * new_count
+            counts[1] += sign * old_count
             if sign > 0:
-                self._places.setdefault(pair, []).append(place)
+                self._words_of_pair.setdefault(pair, []).append(word)
             pairs.append(pair)
         return pairs
 
@@ -201,14 +203,14 @@ def _merge(pieces: list[str], ranks: dict[str, int]) -> None:
     """Merges neighbours as SentencePiece does: the lowest rank first, of equal ones the left."""
     while True:
         merges = [
-            (rank, at)
-            for at, (left, right) in enumerate(itertools.pairwise(pieces))
+            (rank, position)
+            for position, (left, right) in enumerate(itertools.pairwise(pieces))
             if (rank := ranks.get(left + right)) is not None
         ]
         if not merges:
             return
-        at = min(merges)[1]
-        pieces[at : at + 2] = ["".join(pieces[at : at + 2])]
+        position = min(merges)[1]
+        pieces[position : position + 2] = ["".join(pieces[position : position + 2])]
 
 
 def _is_word(piece: str) -> bool:

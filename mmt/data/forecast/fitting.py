@@ -20,7 +20,7 @@ from mmt.data.pipeline import TrainBatches
 Make = Callable[[Mixing], TrainBatches]
 
 
-def capped(make: Make, mixture: Mixing, steps: int) -> Mixing:
+def cap_mixture(make: Make, mixture: Mixing, steps: int) -> Mixing:
     """Returns `mixture` with the `examples` that its cap needs.
 
     These are the examples of `steps` batches, or a few more, so that no language exceeds the cap.
@@ -35,12 +35,12 @@ def capped(make: Make, mixture: Mixing, steps: int) -> Mixing:
     """
     if mixture.max_epochs is None or mixture.examples is not None:
         return mixture
-    examples = _examples(make, dataclasses.replace(mixture, max_epochs=None), steps)
+    examples = _count_examples(make, dataclasses.replace(mixture, max_epochs=None), steps)
 
     def choose(examples: int) -> Mixing:
         return dataclasses.replace(mixture, examples=examples)
 
-    return _within(make, choose, (mixture.max_epochs, 0.0), examples, steps)[0]
+    return _find_within(make, choose, (mixture.max_epochs, 0.0), examples, steps)[0]
 
 
 def fit(make: Make, bounds: str, mixture: Mixing, steps: int) -> tuple[Mixing, forecast.Forecast]:
@@ -55,72 +55,71 @@ def fit(make: Make, bounds: str, mixture: Mixing, steps: int) -> tuple[Mixing, f
     Raises:
       ValueError: no mixture satisfies the bounds; the message has bounds that are possible.
     """
-    most, least = _bounds(bounds)
+    max_epochs, min_share = _bounds(bounds)
     try:
-        return _fitted(make, mixture, steps, most=most, least=least)
+        return _fitted(make, mixture, steps, max_epochs=max_epochs, min_share=min_share)
     except _Impossible as error:
-        alternatives = (_possible(make, mixture, near) for near in error.near)
-        listed = ", or ".join(filter(None, alternatives)) or "no near bounds"
+        possible = (_possible(make, mixture, near) for near in error.alternatives)
+        listed = ", or ".join(filter(None, possible)) or "no near bounds"
         raise ValueError(f"{error}; possible: {listed}") from None
 
 
-class _Near(NamedTuple):
-    """Alternative bounds: one of the three, or the languages, differs."""
+class _Alternative(NamedTuple):
+    """Alternative bounds. `changed` names the bound that differs, or describes the languages."""
 
-    what: str
-    most: float
-    least: float
+    changed: str
+    max_epochs: float
+    min_share: float
     steps: float
     languages: list[str] | None = None
 
 
 class _Impossible(ValueError):
-    """Bounds that no mixture satisfies; `near` are alternatives that may be possible."""
+    """Bounds that no mixture satisfies; `alternatives` may be possible."""
 
-    def __init__(self, message: str, near: Sequence[_Near]):
+    def __init__(self, message: str, alternatives: Sequence[_Alternative]):
         super().__init__(message)
-        self.near = near
+        self.alternatives = alternatives
 
 
-def _possible(make: Make, mixture: Mixing, near: _Near) -> str:
+def _possible(make: Make, mixture: Mixing, near: _Alternative) -> str:
     """Returns the nearest bounds that a mixture satisfies, in words; '' if there are none."""
-    free = mixture
     if near.languages is not None:
-        free = dataclasses.replace(mixture, languages=near.languages)
+        mixture = dataclasses.replace(mixture, languages=near.languages)
     for slack in (1, 1.003, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2):
-        now = near
-        if near.what == "epochs":
-            now = near._replace(most=float(_up(near.most * slack)))
-        elif near.what == "share":
-            now = near._replace(least=float(_down(near.least / slack)))
-        elif near.what == "steps":
-            now = near._replace(steps=int(near.steps / slack))
+        epochs, share, steps = near.max_epochs, near.min_share, int(near.steps)
+        if near.changed == "epochs":
+            epochs = float(_round_up(epochs * slack))
+        elif near.changed == "share":
+            share = float(_round_down(share / slack))
+        elif near.changed == "steps":
+            steps = int(near.steps / slack)
         with contextlib.suppress(ValueError):
-            _fitted(make, free, int(now.steps), most=now.most, least=now.least)
+            _fitted(make, mixture, steps, max_epochs=epochs, min_share=share)
             return {
-                "epochs": f"epochs<={now.most:g}", "share": f"share>={now.least:g}",
-                "steps": f"{now.steps:,} steps",
-            }.get(near.what, near.what)  # fmt: skip
+                "epochs": f"epochs<={epochs:g}", "share": f"share>={share:g}",
+                "steps": f"{steps:,} steps",
+            }.get(near.changed, near.changed)  # fmt: skip
     return ""
 
 
 def _fitted(
-    make: Make, mixture: Mixing, steps: int, *, most: float, least: float
+    make: Make, mixture: Mixing, steps: int, *, max_epochs: float, min_share: float
 ) -> tuple[Mixing, forecast.Forecast]:
-    free = dataclasses.replace(mixture, max_epochs=None, examples=None)
-    examples = _examples(make, free, steps)
-    counts = _chosen(make(free), free)
+    uncapped = dataclasses.replace(mixture, max_epochs=None, examples=None)
+    examples = _count_examples(make, uncapped, steps)
+    counts = _counts_in_mixture(make(uncapped), uncapped)
     if any(map(mixing.is_monolingual, counts)):
         raise ValueError("--fit supports pairs only; bind mixing.Mixing.monolingual = 0")
 
     def choose(examples: int) -> Mixing:
-        _check_possible(counts, most, least, examples, steps)
-        return _lowest(counts, most, least, examples, free)
+        _check_possible(counts, max_epochs, min_share, examples, steps)
+        return _lowest_temperature(counts, max_epochs, min_share, examples, uncapped)
 
-    return _within(make, choose, (most, least), examples, steps)
+    return _find_within(make, choose, (max_epochs, min_share), examples, steps)
 
 
-def _within(
+def _find_within(
     make: Make,
     choose: Callable[[int], Mixing],
     bounds: tuple[float, float],
@@ -131,29 +130,33 @@ def _within(
 
     Examples per row depend on the mixture, and examples are whole, so several tries may be needed.
     """
-    most, least = bounds
+    max_epochs, min_share = bounds
     for _ in range(8):
         mixture = choose(examples)
         batches = make(mixture)
         batches.close()
-        foreseen = forecast.forecast(batches, steps)
-        worst = max(row["epochs"] for row in foreseen.rows if row["examples"])
-        if worst <= most:
-            return mixture, foreseen
-        examples = math.ceil(max(examples * worst / most, examples + 1))
+        result = forecast.forecast(batches, steps)
+        highest_epochs = max(row["epochs"] for row in result.rows if row["examples"])
+        if highest_epochs <= max_epochs:
+            return mixture, result
+        examples = math.ceil(max(examples * highest_epochs / max_epochs, examples + 1))
     raise _Impossible(
-        f"epochs<={most:g} cannot be satisfied: languages have too few examples for whole epochs",
-        [_Near("epochs", worst, least, steps), _Near("steps", most, least, steps)],
+        f"epochs<={max_epochs:g} cannot be satisfied: languages have too few examples for whole "
+        "epochs",
+        [
+            _Alternative("epochs", highest_epochs, min_share, steps),
+            _Alternative("steps", max_epochs, min_share, steps),
+        ],
     )
 
 
-def _examples(make: Make, mixture: Mixing, steps: int) -> int:
+def _count_examples(make: Make, mixture: Mixing, steps: int) -> int:
     batches = make(mixture)
     batches.close()
-    return forecast.drawn(batches, steps)
+    return forecast.count_draws(batches, steps)
 
 
-def _chosen(batches: TrainBatches, mixture: Mixing) -> dict[str, int]:
+def _counts_in_mixture(batches: TrainBatches, mixture: Mixing) -> dict[str, int]:
     batches.close()
     counts = batches.order.split.counts
     return {code: n for code, n in counts.items() if mixture.rates(counts).get(code)}
@@ -162,81 +165,86 @@ def _chosen(batches: TrainBatches, mixture: Mixing) -> dict[str, int]:
 def _bounds(text: str) -> tuple[float, float]:
     """Returns the maximum of epochs, and the minimum share."""
     bounds = {"epochs": math.inf, "share": 0.0}
-    given: set[str] = set()
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(?:(epochs)\s*<=|(share)\s*>=)\s*(\d*\.?\d+)\s*(%?)\s*", part)
+    bounded: set[str] = set()
+    for bound in text.split(","):
+        match = re.fullmatch(r"\s*(?:(epochs)\s*<=|(share)\s*>=)\s*(\d*\.?\d+)\s*(%?)\s*", bound)
         if not match or not float(match[3]):
             raise ValueError(
-                f"--fit {text!r}: no bound {part!r}; allowed: epochs<=N and share>=N (of 1, or "
+                f"--fit {text!r}: no bound {bound!r}; allowed: epochs<=N and share>=N (of 1, or "
                 "N%), with a comma between"
             )
         name = match[1] or match[2]
-        if name in given:
+        if name in bounded:
             raise ValueError(f"--fit {text!r}: two bounds of {name}; allowed: one of each")
-        given.add(name)
+        bounded.add(name)
         bounds[name] = float(match[3]) / (100 if match[4] else 1)
     return bounds["epochs"], bounds["share"]
 
 
 def _check_possible(
-    counts: Mapping[str, int], most: float, least: float, examples: int, steps: int
+    counts: Mapping[str, int], max_epochs: float, min_share: float, examples: int, steps: int
 ) -> None:
-    asked = _Near("", most, least, steps)
-    if least * len(counts) > 1:
+    requested = _Alternative("", max_epochs, min_share, steps)
+    if min_share * len(counts) > 1:
         raise _Impossible(
-            f"share>={least:g} cannot be satisfied by {len(counts)} languages",
-            [asked._replace(what="share", least=1 / len(counts))],
+            f"share>={min_share:g} cannot be satisfied by {len(counts)} languages",
+            [requested._replace(changed="share", min_share=1 / len(counts))],
         )
     total = sum(counts.values())
-    if most * total < examples:
+    if max_epochs * total < examples:
         raise _Impossible(
-            f"epochs<={most:g} cannot be satisfied: {steps:,} steps draw {examples:,} examples, "
-            f"the corpus has {total:,}",
+            f"epochs<={max_epochs:g} cannot be satisfied: {steps:,} steps draw {examples:,} "
+            f"examples, the corpus has {total:,}",
             [
-                asked._replace(what="epochs", most=examples / total),
-                asked._replace(what="steps", steps=steps * most * total / examples),
+                requested._replace(changed="epochs", max_epochs=examples / total),
+                requested._replace(changed="steps", steps=steps * max_epochs * total / examples),
             ],
         )
-    code, fewest = min(counts.items(), key=lambda item: item[1])
-    if most * fewest < least * examples:
+    code, count = min(counts.items(), key=lambda item: item[1])
+    if max_epochs * count < min_share * examples:
         raise _Impossible(
-            f"epochs<={most:g} and share>={least:g} are not possible together: {code} has "
-            f"{fewest:,} examples, and a share of {least:g} of {examples:,} needs "
-            f"{least * examples / fewest:,.1f} epochs",
+            f"epochs<={max_epochs:g} and share>={min_share:g} are not possible together: {code} "
+            f"has {count:,} examples, and a share of {min_share:g} of {examples:,} needs "
+            f"{min_share * examples / count:,.1f} epochs",
             [
-                asked._replace(what="epochs", most=least * examples / fewest),
-                asked._replace(what="share", least=most * fewest / examples),
-                asked._replace(what="steps", steps=steps * most * fewest / (least * examples)),
-                asked._replace(what=f"without {code}", languages=[c for c in counts if c != code]),
+                requested._replace(changed="epochs", max_epochs=min_share * examples / count),
+                requested._replace(changed="share", min_share=max_epochs * count / examples),
+                requested._replace(
+                    changed="steps", steps=steps * max_epochs * count / (min_share * examples)
+                ),
+                requested._replace(
+                    changed=f"without {code}", languages=[c for c in counts if c != code]
+                ),
             ],
         )
 
 
-def _lowest(
-    counts: Mapping[str, int], most: float, least: float, examples: int, free: Mixing
+def _lowest_temperature(
+    counts: Mapping[str, int], max_epochs: float, min_share: float, examples: int, start: Mixing
 ) -> Mixing:
-    """Returns the mixture within the bounds with the lowest temperature, at least that of `free`.
+    """Returns the mixture within the bounds with the lowest temperature, at least that of `start`.
     """
-    for temperature in (*np.geomspace(free.temperature, 1000 * free.temperature, 700), 1e12):
+    for temperature in (*np.geomspace(start.temperature, 1000 * start.temperature, 700), 1e12):
         rounded = float(f"{temperature:.3g}")
-        plain = mixing.mixing_rates(counts, rounded)
-        cap = max(plain[code] * examples / counts[code] for code in counts) > most
-        rates = plain
-        if cap:
-            rates = mixing.mixing_rates(counts, rounded, max_epochs=most, examples=examples)
-        if min(rates.values()) >= least * (1 - 1e-9):
-            warm = dataclasses.replace(free, temperature=rounded)
-            if not cap:
-                return warm
-            return dataclasses.replace(warm, max_epochs=most, examples=examples)
-    raise AssertionError(f"no temperature gives {least}")
+        uncapped_rates = mixing.mixing_rates(counts, rounded)
+        highest_epochs = max(uncapped_rates[code] * examples / counts[code] for code in counts)
+        needs_cap = highest_epochs > max_epochs
+        rates = uncapped_rates
+        if needs_cap:
+            rates = mixing.mixing_rates(counts, rounded, max_epochs=max_epochs, examples=examples)
+        if min(rates.values()) >= min_share * (1 - 1e-9):
+            mixture = dataclasses.replace(start, temperature=rounded)
+            if not needs_cap:
+                return mixture
+            return dataclasses.replace(mixture, max_epochs=max_epochs, examples=examples)
+    raise AssertionError(f"no temperature gives {min_share}")
 
 
-def _up(value: float) -> str:
+def _round_up(value: float) -> str:
     return f"{math.ceil(value * 100) / 100:g}"
 
 
-def _down(value: float) -> str:
+def _round_down(value: float) -> str:
     digits = 10.0 ** (2 - math.floor(math.log10(value)))
     return f"{math.floor(value * digits) / digits:g}"
 

@@ -65,20 +65,20 @@ def forecast(batches: TrainBatches, steps: int) -> Forecast:
     """
     order, batch = batches.order, batches.batch_size
     sampler = order.sampler
-    number = drawn(batches, steps)
-    until = sampler.before(number)
+    draws = count_draws(batches, steps)
+    counts_until = sampler.before(draws)
     counter = ledger.Counter(order)
-    counted = counter.appearances(np.zeros_like(until), until)
+    counted = counter.appearances(np.zeros_like(counts_until), counts_until)
     owners = [code for code, _ in counter.entries]
-    expected = sampler.expected(number) / number
+    expected = sampler.expected(draws) / draws
 
     def step(draw: int) -> int:
         return min(max(int(sampler.rows_for(draw) // batch) + 1, 1), steps)
 
     rows = []
     for index, (code, pairs) in enumerate(order.split.counts.items()):
-        is_language = [owner == code for owner in owners]
-        examples, source, target = counted[is_language].sum(axis=0).tolist()[:3]
+        of_language = [owner == code for owner in owners]
+        examples, source, target = counted[of_language].sum(axis=0).tolist()[:3]
         rows.append(
             {
                 "language": code,
@@ -96,7 +96,7 @@ def forecast(batches: TrainBatches, steps: int) -> Forecast:
                 "estimated": isinstance(order.split.cache, Estimated),
             }
         )
-    return Forecast(rows, steps, batch, number / (steps * batch), _notes(batches, steps))
+    return Forecast(rows, steps, batch, draws / (steps * batch), _notes(batches, steps))
 
 
 def _name(code: str) -> str:
@@ -112,7 +112,7 @@ def _notes(batches: TrainBatches, steps: int) -> tuple[str, ...]:
             f"{split.shape[1]}, are estimates ({BYTES_A_TOKEN:g} bytes per token), marked `~`. "
             "`mmt data prepare --gin_file=…` builds a run's cache; then they are exact."
         )
-    stage = batches.order.sampler.watching()
+    stage = batches.order.sampler.loss_watched_stage()
     if stage is not None:
         notes.append(
             f"The end of the stage until {dict(stage.until or {})} is not known before training; "
@@ -125,8 +125,8 @@ def _notes(batches: TrainBatches, steps: int) -> tuple[str, ...]:
         )
     if any(stage.modifiers for stage in batches.order.sampler.stages):
         estimated = isinstance(split.cache, Estimated)
-        more = "; the ends of stages in steps are estimates" if estimated else ""
-        notes.append(f"Tokens are counted before modifiers{more}.")
+        addition = "; the ends of stages in steps are estimates" if estimated else ""
+        notes.append(f"Tokens are counted before modifiers{addition}.")
     return (*notes, *batches.warnings(steps))
 
 
@@ -166,26 +166,26 @@ class Estimated(Cache):
     has_text: ClassVar[bool] = False
 
     @classmethod
-    def of(cls, corpus: Corpus, parts: Mapping[str, tuple[str, str]]) -> "Estimated":
+    def of(cls, corpus: Corpus, components: Mapping[str, tuple[str, str]]) -> "Estimated":
         """Returns components, each a language and split of a corpus; ValueError if all are empty.
         """
-        counts = {code: corpus.count(*part) for code, part in parts.items()}
+        counts = {code: corpus.count(*component) for code, component in components.items()}
         held_out = {
             code: corpus.count(language, "validation")
-            for code, (language, kind) in parts.items()
+            for code, (language, kind) in components.items()
             if kind != MONOLINGUAL
         }
         if not any(counts.values()):
             raise ValueError(f"corpus {corpus.name} has no training pairs")
         sampled = {}
-        for code in filter(counts.__getitem__, parts):
-            sample = itertools.islice(corpus.pairs(*parts[code]), _SAMPLE)
+        for code in filter(counts.__getitem__, components):
+            sample = itertools.islice(corpus.pairs(*components[code]), _SAMPLE)
             sizes = [[len(side.encode()) for side in (pair.source, pair.target)] for pair in sample]
             tokens = np.ceil(np.array(sizes) / BYTES_A_TOKEN)
             tokens[:, 0] += not mixing.is_monolingual(code)  # the tag
             sampled[code] = tokens.astype(np.int32)
         manifest = Manifest(
-            name=corpus.name, target=corpus.target, languages=tuple(sorted(parts)),
+            name=corpus.name, target=corpus.target, languages=tuple(sorted(components)),
             counts={"train": counts, "validation": held_out}, corpus_hash="", vocabulary_hash={},
             vocabulary_size={},
         )  # fmt: skip
@@ -203,12 +203,12 @@ class Estimated(Cache):
         return RecordReader(self.directory, language, 0)
 
 
-def drawn(batches: TrainBatches, steps: int) -> int:
+def count_draws(batches: TrainBatches, steps: int) -> int:
     """Returns the approximate number of examples in `steps` batches."""
-    most = _ROWS // batches.batch_size
-    if not 1 <= steps <= most:
+    max_steps = _ROWS // batches.batch_size
+    if not 1 <= steps <= max_steps:
         raise ValueError(
-            f"steps is {steps}; allowed: 1 to {most:,}, which is {_ROWS:,} rows in batches of "
+            f"steps is {steps}; allowed: 1 to {max_steps:,}, which is {_ROWS:,} rows in batches of "
             f"{batches.batch_size:,}"
         )
     return max(batches.order.sampler.draws_in(steps * batches.batch_size), 1)
@@ -218,20 +218,20 @@ def table(result: Forecast) -> str:
     """Returns the forecast as text, the largest share first."""
     rows = sorted(result.rows, key=lambda row: (-row["share"], row["language"]))
     pairs, examples, tokens = (sum(r[key] for r in rows) for key in ("pairs", "examples", "tokens"))
-    head = ["language", "name", "pairs", "share", "epochs", "repeats", "tokens", "first", "last"]
-    about = "~" if any(row["estimated"] for row in rows) else ""
+    header = ["language", "name", "pairs", "share", "epochs", "repeats", "tokens", "first", "last"]
+    approximate = "~" if any(row["estimated"] for row in rows) else ""
     repeats = sum(row["repeats"] for row in rows)
-    lines = [head]
+    lines = [header]
     for row in rows:
         lines.append([
             row["language"], row["name"], f"{row['pairs']:,}", f"{row['share']:.2%}",
-            f"{about}{row['epochs']:.2f}", f"{about}{row['repeats']:,}",
-            f"{about}{row['tokens']:,}",
+            f"{approximate}{row['epochs']:.2f}", f"{approximate}{row['repeats']:,}",
+            f"{approximate}{row['tokens']:,}",
             *("never" if row[key] is None else f"{row[key]:,}" for key in ("first", "last")),
         ])  # fmt: skip
     lines.append([
-        "all", f"{len(rows)}", f"{pairs:,}", f"{1:.2%}", f"{about}{examples / pairs:.2f}",
-        f"{about}{repeats:,}", f"{about}{tokens:,}", "1", f"{result.steps:,}",
+        "all", f"{len(rows)}", f"{pairs:,}", f"{1:.2%}", f"{approximate}{examples / pairs:.2f}",
+        f"{approximate}{repeats:,}", f"{approximate}{tokens:,}", "1", f"{result.steps:,}",
     ])  # fmt: skip
     summary = (
         f"{result.steps:,} steps of {result.batch:,} rows, {result.examples_a_row:.2f} examples "

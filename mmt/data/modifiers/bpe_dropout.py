@@ -30,12 +30,12 @@ class BpeDropout:
     def __call__(self, ids: Sequence[int], chance: Chance) -> list[int]:
         """Returns ids of the same text. chance: returns a new number in [0, 1) every time."""
         symbols: list[str | int] = []  # an id stays as it is
-        for number in ids:
-            symbols += self._characters(number)
-        # Symbols merge into the left one, the right one becomes "". `before` and `after` are the
-        # neighbours that are left.
-        before = list(range(-1, len(symbols) - 1))
-        after = list(range(1, len(symbols) + 1))
+        for piece_id in ids:
+            symbols += self._characters(piece_id)
+        # Symbols merge into the left one; the right one becomes "". `previous` and `following` are
+        # the indices of the remaining neighbours.
+        previous = list(range(-1, len(symbols) - 1))
+        following = list(range(1, len(symbols) + 1))
         queue: list[tuple[int, int, str]] = []
 
         def consider(left: int, right: int) -> None:
@@ -51,7 +51,7 @@ class BpeDropout:
             consider(left, left + 1)
         while queue:
             _, left, piece = heapq.heappop(queue)
-            right = after[left]
+            right = following[left]
             if right >= len(symbols) or not symbols[left] or not symbols[right]:
                 continue
             first, second = symbols[left], symbols[right]
@@ -60,15 +60,15 @@ class BpeDropout:
             if chance() < self._dropout:
                 continue
             symbols[left], symbols[right] = piece, ""
-            after[left] = after[right]
-            if after[left] < len(symbols):
-                before[after[left]] = left
-            consider(before[left], left)
-            consider(left, after[left])
+            following[left] = following[right]
+            if following[left] < len(symbols):
+                previous[following[left]] = left
+            consider(previous[left], left)
+            consider(left, following[left])
         return [self._ids[s] if isinstance(s, str) else s for s in symbols if s != ""]
 
-    def _characters(self, number: int) -> list[str | int]:
+    def _characters(self, piece_id: int) -> list[str | int]:
         """Returns the characters of a piece; its id for one that cannot be split."""
-        piece = self._pieces.get(number, "")
-        splits = piece and all(character in self._ranks for character in piece)
-        return [*piece] if splits else [number]
+        piece = self._pieces.get(piece_id, "")
+        can_split = piece and all(character in self._ranks for character in piece)
+        return [*piece] if can_split else [piece_id]

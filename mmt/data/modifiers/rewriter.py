@@ -1,4 +1,4 @@
-"""`Rewriter`: which examples are modified, and their new tokens.
+"""Selects the examples that modifiers change, and makes their new tokens.
 
 Seed and draw determine the modified examples and the changes. A cache holds tokens: they are
 decoded, modified, and encoded again with the run's vocabulary.
@@ -75,17 +75,17 @@ class Rewriter:
         self._odds = np.zeros((len(self._kinds), len(codes)))
         for kind, odds in probabilities.items():
             if kind not in KINDS:
-                near = suggest.hint(str(kind), KINDS, cutoff=0.0)
-                raise ValueError(f"no modifier {kind!r}{near}; allowed: {', '.join(KINDS)}")
-            row = self._odds[self._kinds.index(kind)]
+                hint = suggest.hint(str(kind), KINDS, cutoff=0.0)
+                raise ValueError(f"no modifier {kind!r}{hint}; allowed: {', '.join(KINDS)}")
+            language_odds = self._odds[self._kinds.index(kind)]
             if isinstance(odds, Mapping):
-                named = {name: codes.index(mixing.resolve(name, codes)) for name in odds}
-                if len(set(named.values())) < len(named):
+                language_indices = {name: codes.index(mixing.resolve(name, codes)) for name in odds}
+                if len(set(language_indices.values())) < len(language_indices):
                     raise ValueError(f"modifier {kind!r} names a language twice: {dict(odds)}")
                 for name, value in odds.items():
-                    row[named[name]] = _probability(kind, value)
+                    language_odds[language_indices[name]] = _probability(kind, value)
             else:
-                row[:] = _probability(kind, odds)
+                language_odds[:] = _probability(kind, odds)
         self._odds[:, [mixing.is_monolingual(code) for code in codes]] = 0  # has noise spans
         digests = [f"{seed}/modifiers/{kind}" for kind in (*self._kinds, "")]
         self._keys = [_digest(text) for text in digests]
@@ -96,10 +96,10 @@ class Rewriter:
         if CONTEXT in self._kinds and cache.has_text:
             self._check_context(probabilities[CONTEXT])
 
-    def chosen(
+    def select(
         self, draws: Int[np.ndarray, "n"], languages: Int[np.ndarray, "n"]
     ) -> Bool[np.ndarray, "kinds n"]:
-        """Returns the modifiers of each draw."""
+        """Returns which modifiers are applied to each draw."""
         key = np.array(self._keys[:-1], np.uint64)[:, None]
         return mixing.uniform(draws.astype(np.uint64) ^ key) < self._odds[:, languages]
 
@@ -142,11 +142,11 @@ class Rewriter:
         chances = [random.Random(self._keys[-1] ^ int(draw)).random for draw in draws]
         rewritten = self._changed_texts(chosen, pairs, following, preceding, chances)
         if BPE_DROPOUT in self._kinds:
-            for place in np.flatnonzero(chosen[self._kinds.index(BPE_DROPOUT)]).tolist():
-                sides = zip(self._bpe_dropout, rewritten[place] or pairs[place], strict=True)
-                source, target = (divide(ids, chances[place]) for divide, ids in sides)
-                if (source, target) != tuple(map(list, pairs[place])):
-                    rewritten[place] = source, target
+            for index in np.flatnonzero(chosen[self._kinds.index(BPE_DROPOUT)]).tolist():
+                sides = zip(self._bpe_dropout, rewritten[index] or pairs[index], strict=True)
+                source, target = (divide(ids, chances[index]) for divide, ids in sides)
+                if (source, target) != tuple(map(list, pairs[index])):
+                    rewritten[index] = source, target
         return rewritten
 
     def _changed_texts(
@@ -160,27 +160,28 @@ class Rewriter:
         """Returns the tokens of the changed texts, None for others; see `rewrite`."""
         if self._kinds == [BPE_DROPOUT]:
             return [None] * len(pairs)
-        before = self._texts(pairs)
-        others = dict(zip(following, self._texts([*following.values()]), strict=True))
+        originals = self._texts(pairs)
+        next_texts = dict(zip(following, self._texts([*following.values()]), strict=True))
         contexts = self._contexts(preceding)
-        kept: list[tuple[int, str, TextSides]] = []
-        for place, (tag, texts) in enumerate(before):
-            made = texts
-            for index in np.flatnonzero(chosen[:, place]).tolist():
-                if self._kinds[index] == CONTEXT:
-                    made = in_context(made, contexts[place])
-                elif self._kinds[index] == "merged":
-                    made = joined(made, others[place][1])
+        changed: list[tuple[int, str, TextSides]] = []
+        for index, (tag, texts) in enumerate(originals):
+            modified = texts
+            for kind_index in np.flatnonzero(chosen[:, index]).tolist():
+                if self._kinds[kind_index] == CONTEXT:
+                    modified = in_context(modified, contexts[index])
+                elif self._kinds[kind_index] == "merged":
+                    modified = joined(modified, next_texts[index][1])
                 else:
-                    made = KINDS[self._kinds[index]](made, chances[place])
-            if made != texts and all(map(str.strip, made)) and not self._unknown(pairs[place]):
-                kept.append((place, tag, made))
+                    modified = KINDS[self._kinds[kind_index]](modified, chances[index])
+            is_complete = all(map(str.strip, modified))
+            if modified != texts and is_complete and not self._has_unknown(pairs[index]):
+                changed.append((index, tag, modified))
         source, target = self._vocabularies
-        sources = source.encode_all([tag + made.source for _, tag, made in kept])
-        targets = target.encode_all([made.target for _, _, made in kept])
+        sources = source.encode_all([tag + modified.source for _, tag, modified in changed])
+        targets = target.encode_all([modified.target for _, _, modified in changed])
         rewritten: list[tuple[Ids, Ids] | None] = [None] * len(pairs)
-        for (place, _, _), *new in zip(kept, sources, targets, strict=True):
-            rewritten[place] = new[0], new[1]
+        for (index, _, _), *tokens in zip(changed, sources, targets, strict=True):
+            rewritten[index] = tokens[0], tokens[1]
         return rewritten
 
     def _contexts(
@@ -188,9 +189,11 @@ class Rewriter:
     ) -> dict[int, list[TextSides]]:
         """Returns the texts before each example; none if one of them is not known."""
         texts = iter(self._texts([pair for pairs in preceding.values() for pair in pairs]))
-        contexts = {place: [next(texts)[1] for _ in pairs] for place, pairs in preceding.items()}
-        unknown = [place for place, pairs in preceding.items() if any(map(self._unknown, pairs))]
-        return contexts | {place: [] for place in unknown}
+        contexts = {index: [next(texts)[1] for _ in pairs] for index, pairs in preceding.items()}
+        for index, pairs in preceding.items():
+            if any(map(self._has_unknown, pairs)):
+                contexts[index] = []
+        return contexts
 
     def _texts(self, pairs: Sequence[tuple[Ids, Ids]]) -> list[tuple[str, TextSides]]:
         """Returns the tag of each source, and the texts."""
@@ -198,23 +201,28 @@ class Rewriter:
         sources, targets = (
             vocabulary.decode_all([pair[side] for pair in pairs]) for vocabulary, side in sides
         )
-        cuts = [tag.end() if (tag := _TAG.match(text)) else 0 for text in sources]
-        parts = zip(sources, targets, cuts, strict=True)
-        return [(source[:cut], TextSides(source[cut:], target)) for source, target, cut in parts]
+        tag_ends = [tag.end() if (tag := _TAG.match(text)) else 0 for text in sources]
+        rows = zip(sources, targets, tag_ends, strict=True)
+        return [
+            (source[:tag_end], TextSides(source[tag_end:], target))
+            for source, target, tag_end in rows
+        ]
 
     def _check_context(self, odds: Number | Mapping[str, Number]) -> None:
         """Checks that languages have documents, and vocabularies the separator."""
-        row = self._odds[self._kinds.index(CONTEXT)]
-        without = np.array([self._cache.follows(code, "train") is None for code in self._codes])
-        lacking = np.flatnonzero(without & (row > 0))
-        if lacking.size and (isinstance(odds, Mapping) or lacking.size == np.count_nonzero(row)):
-            names = ", ".join(self._codes[place] for place in lacking[:5].tolist())
+        language_odds = self._odds[self._kinds.index(CONTEXT)]
+        follows = [self._cache.follows(code, "train") for code in self._codes]
+        no_documents = np.array([of_language is None for of_language in follows])
+        lacking = np.flatnonzero(no_documents & (language_odds > 0))
+        is_for_all = not isinstance(odds, Mapping)
+        if lacking.size and (not is_for_all or lacking.size == np.count_nonzero(language_odds)):
+            names = ", ".join(self._codes[index] for index in lacking[:5].tolist())
             raise ValueError(
                 f"the modifier {CONTEXT!r} needs documents, which the training text of {names} in "
                 f"{self._cache.directory} does not have; add documents = true to the entries of "
                 "corpus.toml whose lines are in order, and build the cache again"
             )
-        row[without] = 0
+        language_odds[no_documents] = 0
         for side, vocabulary in zip(("source", "target"), self._vocabularies, strict=True):
             if vocabulary.unk in vocabulary.encode(f" {SEPARATOR} "):
                 raise ValueError(
@@ -222,7 +230,7 @@ class Rewriter:
                     "vocabulary cannot write"
                 )
 
-    def _unknown(self, pair: tuple[Ids, Ids]) -> bool:
+    def _has_unknown(self, pair: tuple[Ids, Ids]) -> bool:
         """Returns whether the tokens include UNK, so that the text is not known."""
         sides = zip(self._vocabularies, pair, strict=True)
         return any(vocabulary.unk in ids for vocabulary, ids in sides)

@@ -1,4 +1,4 @@
-"""What each modifier does to the texts of a pair."""
+"""The modifiers: functions that change the texts of a pair."""
 
 import re
 import unicodedata
@@ -39,7 +39,7 @@ def title_case(texts: TextSides, chance: Chance) -> TextSides:
 
 def no_punctuation(texts: TextSides, chance: Chance) -> TextSides:
     """Removes the punctuation at the end of both sides."""
-    return TextSides(*map(_unended, texts))
+    return TextSides(*map(_strip_end, texts))
 
 
 def typos(texts: TextSides, chance: Chance) -> TextSides:
@@ -50,29 +50,30 @@ def typos(texts: TextSides, chance: Chance) -> TextSides:
     """
     letters = list(texts.source)
     for _ in range(1 + len(letters) // 20):
-        places = [i for i, letter in enumerate(letters) if letter.isalpha()]
-        if len(places) < 3:
+        letter_positions = [i for i, letter in enumerate(letters) if letter.isalpha()]
+        if len(letter_positions) < 3:
             break
-        at, other = _pick(places, chance), _pick(places, chance)
-        slip = int(chance() * 4)
-        if slip == 0 and at + 1 < len(letters):
-            letters[at], letters[at + 1] = letters[at + 1], letters[at]
-        elif slip == 1:
-            del letters[at]
-        elif slip == 2:
-            letters.insert(at, letters[at])
+        position, other_position = _pick(letter_positions, chance), _pick(letter_positions, chance)
+        error = int(chance() * 4)
+        if error == 0 and position + 1 < len(letters):
+            letters[position], letters[position + 1] = letters[position + 1], letters[position]
+        elif error == 1:
+            del letters[position]
+        elif error == 2:
+            letters.insert(position, letters[position])
         else:
-            letters[at] = letters[other]
+            letters[position] = letters[other_position]
     return TextSides("".join(letters), texts.target)
 
 
 def noise(texts: TextSides, chance: Chance) -> TextSides:
     """Puts the same signs or made-up word before or after both sides; the model learns to copy."""
-    kind = _SIGNS if chance() < 0.5 else _LETTERS
-    made = "".join(_pick(kind, chance) for _ in range(1 + int(chance() * (3, 8)[kind is _LETTERS])))
+    characters = _SIGNS if chance() < 0.5 else _LETTERS
+    length = 1 + int(chance() * (8 if characters is _LETTERS else 3))
+    insertion = "".join(_pick(characters, chance) for _ in range(length))
     if chance() < 0.5:
-        return TextSides(*(f"{made} {side}" for side in texts))
-    return TextSides(*(f"{side} {made}" for side in texts))
+        return TextSides(*(f"{insertion} {side}" for side in texts))
+    return TextSides(*(f"{side} {insertion}" for side in texts))
 
 
 def tags(texts: TextSides, chance: Chance) -> TextSides:
@@ -90,9 +91,12 @@ def numbers(texts: TextSides, chance: Chance) -> TextSides:
     Numbers of one digit and the last two digits of long numbers stay, because in many languages the
     words around depend on them.
     """
-    by_side = [set(re.findall(r"\d+", side)) for side in texts]
-    new = {number: _other(number, chance) for number in sorted(by_side[0] & by_side[1])}
-    return TextSides(*(re.sub(r"\d+", lambda m: new.get(m[0], m[0]), side) for side in texts))
+    numbers_by_side = [set(re.findall(r"\d+", side)) for side in texts]
+    common = sorted(numbers_by_side[0] & numbers_by_side[1])
+    replacements = {number: _other_number(number, chance) for number in common}
+    return TextSides(
+        *(re.sub(r"\d+", lambda m: replacements.get(m[0], m[0]), side) for side in texts)
+    )
 
 
 def copied(texts: TextSides, chance: Chance) -> TextSides:
@@ -103,7 +107,7 @@ def copied(texts: TextSides, chance: Chance) -> TextSides:
     return TextSides(texts.target, texts.target)
 
 
-def in_context(texts: TextSides, before: Sequence[TextSides]) -> TextSides:
+def in_context(texts: TextSides, preceding: Sequence[TextSides]) -> TextSides:
     """Returns a line behind the lines before it, on both sides, with `SEPARATOR` between them.
 
     Texts that contain the separator stay alone (Tiedemann and Scherrer 2017).
@@ -111,47 +115,47 @@ def in_context(texts: TextSides, before: Sequence[TextSides]) -> TextSides:
     >>> in_context(TextSides("Sie lacht.", "She laughs."), [TextSides("Eva kam.", "Eva came.")])
     TextSides(source='Eva kam. ||| Sie lacht.', target='Eva came. ||| She laughs.')
     """
-    lines = [*before, texts]
+    lines = [*preceding, texts]
     if any(SEPARATOR in side for line in lines for side in line):
         return texts
     return TextSides(*map(f" {SEPARATOR} ".join, zip(*lines, strict=True)))
 
 
-def joined(texts: TextSides, others: TextSides) -> TextSides:
+def joined(texts: TextSides, next_texts: TextSides) -> TextSides:
     """Returns two sentences as one text, with a space if their script has spaces."""
 
     def join(first: str, second: str) -> str:
         spaceless = _is_spaceless(first[-1:]) and _is_spaceless(second[:1])
         return f"{first}{'' if spaceless else ' '}{second}"
 
-    return TextSides(*map(join, texts, others))
+    return TextSides(*map(join, texts, next_texts))
 
 
 def _is_spaceless(letter: str) -> bool:
     return bool(letter) and unicodedata.name(letter, "").split(" ")[0] in _SPACELESS
 
 
-def _unended(side: str) -> str:
-    end = len(side)
-    while end and (side[end - 1].isspace() or unicodedata.category(side[end - 1]) == "Po"):
+def _strip_end(text: str) -> str:
+    end = len(text)
+    while end and (text[end - 1].isspace() or unicodedata.category(text[end - 1]) == "Po"):
         end -= 1
-    return side[:end]
+    return text[:end]
 
 
-def _other(number: str, chance: Chance) -> str:
+def _other_number(number: str, chance: Chance) -> str:
     """Returns another number in the same script; the same number if no digit may change."""
-    keep = 1 if len(number) == 2 else 2
+    kept_digits = 1 if len(number) == 2 else 2
     if len(number) < 2 or (len(number) == 2 and unicodedata.digit(number[0]) < 2):
         return number
     zero = ord(number[0]) - unicodedata.digit(number[0])
-    least = 2 if len(number) == 2 else 1
-    digits = [least + int(chance() * (10 - least))]
-    digits += [int(chance() * 10) for _ in range(len(number) - keep - 1)]
-    return "".join(chr(zero + digit) for digit in digits) + number[len(number) - keep :]
+    lowest = 2 if len(number) == 2 else 1
+    digits = [lowest + int(chance() * (10 - lowest))]
+    digits += [int(chance() * 10) for _ in range(len(number) - kept_digits - 1)]
+    return "".join(chr(zero + digit) for digit in digits) + number[len(number) - kept_digits :]
 
 
-def _pick(some: Sequence[T], chance: Chance) -> T:
-    return some[int(chance() * len(some))]
+def _pick(options: Sequence[T], chance: Chance) -> T:
+    return options[int(chance() * len(options))]
 
 
 def romanised(texts: TextSides, chance: Chance) -> TextSides:

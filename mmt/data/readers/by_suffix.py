@@ -40,8 +40,8 @@ _PARALLEL = Reader(readers_lines.parallel, readers_lines.count)
 _JOINED = Reader(readers_lines.joined, readers_lines.count)
 _JSONL = Reader(records.jsonl, readers_lines.count)
 _DATASET = Reader(records.dataset, records.count_dataset, "row")
-_CATALOGUES = _counted(catalogues.two, "entry")
-_BILINGUAL = _counted(catalogues.both, "entry")
+_CATALOGUES = _counted(catalogues.read_two, "entry")
+_BILINGUAL = _counted(catalogues.read_bilingual, "entry")
 _XLIFF = _counted(xml.xliff)
 
 READERS = {
@@ -86,19 +86,19 @@ def read(files: Files) -> Iterator[Sides]:
         and no pairs at all.
     """
     format = reader(files)
-    chosen, number = _chosen(files), 0
+    is_sampled, number = _sample_mask(files), 0
     pairs = format.read(files)
     if files.documents:
         pairs = (sides for sides in pairs if sides.source.strip() or sides.target.strip())
     for number, sides in enumerate(pairs, 1):
         source, target = sides.source, sides.target
-        empty = not source or not target or source.isspace() or target.isspace()
-        if not files.empty and (empty or "\0" in source or "\0" in target):
-            raise _unfit(files, sides, format)
-        if chosen is None or chosen[number]:
+        is_empty = not source or not target or source.isspace() or target.isspace()
+        if not files.empty and (is_empty or "\0" in source or "\0" in target):
+            raise _unfit_error(files, sides, format)
+        if is_sampled is None or is_sampled[number]:
             yield sides
     if not number:
-        raise _nothing(files, format)
+        raise _empty_error(files, format)
 
 
 def count(files: Files) -> int:
@@ -106,13 +106,13 @@ def count(files: Files) -> int:
     format = reader(files)
     number = sum(1 for _ in read(files)) if files.documents else format.count(files)
     if not number:
-        raise _nothing(files, format)
+        raise _empty_error(files, format)
     if files.sample > number:
         raise ValueError(f"{files.source}: sample is {files.sample}, of {number} lines or units")
     return files.sample or number
 
 
-def _unfit(files: Files, sides: Sides, format: Reader) -> ValueError:
+def _unfit_error(files: Files, sides: Sides, format: Reader) -> ValueError:
     side, path, text = "the target side", files.target or files.source, sides.target
     if not sides.source.strip() or (text.strip() and "\0" in sides.source):
         text = sides.source
@@ -120,22 +120,22 @@ def _unfit(files: Files, sides: Sides, format: Reader) -> ValueError:
     if files.text:
         side = "the text"
     line = f": {format.unit} {sides.line}" if format.unit else f":{sides.line}"
-    at = f"{path}: {sides.id}" if files.join else f"{path}{line}"
-    what = "has a NUL character; is it UTF-8?" if text.strip() else "is empty"
-    return ValueError(f"{at}: {side} {what}")
+    location = f"{path}: {sides.id}" if files.join else f"{path}{line}"
+    fault = "has a NUL character; is it UTF-8?" if text.strip() else "is empty"
+    return ValueError(f"{location}: {side} {fault}")
 
 
-def _nothing(files: Files, format: Reader) -> ValueError:
-    lines = format.count is readers_lines.count
-    return ValueError(f"{files.source}: no {'lines' if lines else 'pairs'}")
+def _empty_error(files: Files, format: Reader) -> ValueError:
+    counts_lines = format.count is readers_lines.count
+    return ValueError(f"{files.source}: no {'lines' if counts_lines else 'pairs'}")
 
 
-def _chosen(files: Files) -> np.ndarray | None:
+def _sample_mask(files: Files) -> np.ndarray | None:
     """Returns a mask of the pairs in the sample, the start of a shuffle of all pairs."""
     if not files.sample:
         return None
-    number = reader(files).count(files)
+    total = reader(files).count(files)
     count(files)
-    chosen = np.zeros(number + 1, bool)
-    chosen[np.random.default_rng(0).permutation(number)[: files.sample] + 1] = True
-    return chosen
+    is_sampled = np.zeros(total + 1, bool)
+    is_sampled[np.random.default_rng(0).permutation(total)[: files.sample] + 1] = True
+    return is_sampled

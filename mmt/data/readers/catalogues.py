@@ -32,7 +32,7 @@ def suffix(path: Path) -> str:
     return PurePosixPath(compression.name(path)).suffix.lower()
 
 
-def two(files: Files) -> Iterator[Sides]:
+def read_two(files: Files) -> Iterator[Sides]:
     """Yields the texts with the same key in both files, in the order of the source's."""
     assert files.target
     targets = {(s.key, s.form): s for s in _segments(files.target, files)}
@@ -43,7 +43,7 @@ def two(files: Files) -> Iterator[Sides]:
             yield from _sides(files, number, segment.key, segment.source, target.source)
 
 
-def both(files: Files) -> Iterator[Sides]:
+def read_bilingual(files: Files) -> Iterator[Sides]:
     """Yields the translated entries of a file with both languages.
 
     A String Catalog has the texts by language. A TS file names one language of each side at most,
@@ -59,8 +59,8 @@ def both(files: Files) -> Iterator[Sides]:
 def _segments(path: Path, files: Files) -> list[Segment]:
     content = compression.whole(path)
     name = f"{path.parent}/{compression.name(path)}"
-    both = documents.Locales(*files.languages) if suffix(path) == ".xcstrings" else None
-    return list(documents.read(name, content, both or documents.Locales()).segments)
+    bilingual = documents.Locales(*files.languages) if suffix(path) == ".xcstrings" else None
+    return list(documents.read(name, content, bilingual or documents.Locales()).segments)
 
 
 def _sides(
@@ -73,26 +73,26 @@ def _sides(
 
 def _text(text: MarkedText, markup: str) -> str:
     """Returns a text with its markup, or without; a placeholder is no markup."""
-    parts: list[str] = []
-    here = 0
+    pieces: list[str] = []
+    position = 0
     for tag in text.tags:
-        parts += text.text[here : tag.position], tag.markup
-        here = tag.position
-    whole = "".join([*parts, text.text[here:]])
-    return one_line(_TAG.sub("", whole) if markup == "strip" else whole)
+        pieces += text.text[position : tag.position], tag.markup
+        position = tag.position
+    joined = "".join([*pieces, text.text[position:]])
+    return one_line(_TAG.sub("", joined) if markup == "strip" else joined)
 
 
 def _translates_into_source(files: Files) -> bool:
     """Returns whether the translations of a TS file are in the source language of the pairs."""
-    head = compression.whole(files.source)[:2048].decode("utf-8", "replace")
-    names = dict(re.findall(r"\b(language|sourcelanguage)\s*=\s*[\"']([\w-]+)[\"']", head))
+    header = compression.whole(files.source)[:2048].decode("utf-8", "replace")
+    names = dict(re.findall(r"\b(language|sourcelanguage)\s*=\s*[\"']([\w-]+)[\"']", header))
     source, target = files.languages
     codes = {side: documents.code_of(name) for side, name in names.items()}
     if codes.get("language") == source or codes.get("sourcelanguage") == target:
         return True
     if codes.get("language") == target or codes.get("sourcelanguage") == source:
         return False
-    found = names.get("language", "not given")
+    language = names.get("language", "not given")
     raise ValueError(
-        f"{files.source}: its language is {found}; expected one of {source} and {target}"
+        f"{files.source}: its language is {language}; expected one of {source} and {target}"
     )

@@ -94,15 +94,15 @@ def one_line(text: str) -> str:
     >>> one_line(" Click\\n    here. ")
     'Click here.'
     """
-    broken = "\n" in text or "\t" in text or "\r" in text
-    return _BREAKS.sub(" ", text.strip()) if broken else text
+    has_breaks = "\n" in text or "\t" in text or "\r" in text
+    return _BREAKS.sub(" ", text.strip()) if has_breaks else text
 
 
-def sides_of(texts: Mapping[str, T], files: Files, at: str) -> tuple[T, T]:
+def sides_of(texts: Mapping[str, T], files: Files, location: str) -> tuple[T, T]:
     """Returns the source and the target among `texts`, by the file's language codes.
 
     Raises:
-      ValueError: one of the languages is missing; the message begins with `at`.
+      ValueError: one of the languages is missing; the message begins with `location`.
     """
     sides = files.columns or files.languages
     names = _names(tuple(texts), sides, bool(files.columns))
@@ -110,8 +110,8 @@ def sides_of(texts: Mapping[str, T], files: Files, at: str) -> tuple[T, T]:
     if missing:
         listed = ", ".join(f"{name} ({code_of(name) or 'unknown'})" for name in texts) or "none"
         raise ValueError(
-            f"{at}: no {' and no '.join(missing)}; available: {listed}. To use one of these, add "
-            'columns = ["SOURCE", "TARGET"] to the entry, as the file writes them'
+            f"{location}: no {' and no '.join(missing)}; available: {listed}. To use one of these, "
+            'add columns = ["SOURCE", "TARGET"] to the entry, as the file writes them'
         )
     source, target = (texts[name] for name in names if name is not None)
     return source, target
@@ -119,16 +119,16 @@ def sides_of(texts: Mapping[str, T], files: Files, at: str) -> tuple[T, T]:
 
 @functools.lru_cache(maxsize=1 << 12)  # in most files every unit has the same languages
 def _names(
-    present: tuple[str, ...], sides: tuple[str, str], written: bool
+    available: tuple[str, ...], sides: tuple[str, str], is_verbatim: bool
 ) -> tuple[str | None, str | None]:
     """Returns the file's names of both sides; None for a missing one.
 
     Of several names of a language the shortest is used, `de` before `de-AT`, then the first.
     """
-    called: dict[str, str] = {}
-    for name in sorted(present, key=len):
-        called.setdefault(name if written else code_of(name), name)
-    return called.get(sides[0]), called.get(sides[1])
+    by_language: dict[str, str] = {}
+    for name in sorted(available, key=len):
+        by_language.setdefault(name if is_verbatim else code_of(name), name)
+    return by_language.get(sides[0]), by_language.get(sides[1])
 
 
 _BREAKS = re.compile(r"\s*[\n\r\t]+\s*")

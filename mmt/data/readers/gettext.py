@@ -20,7 +20,7 @@ _STRING = re.compile(r'(?:[^"\s]+\s*)?"(?:[^"\\]|\\.)*"')  # a line of PO, after
 
 def po(files: Files) -> Iterator[Sides]:
     """Yields the entries of a PO file; `line` is that of the msgid."""
-    return _sides(files, _strict, lambda number, message: message.lineno)
+    return _sides(files, _read_strictly, lambda number, message: message.lineno)
 
 
 def mo(files: Files) -> Iterator[Sides]:
@@ -30,7 +30,7 @@ def mo(files: Files) -> Iterator[Sides]:
     return _sides(files, mofile.read_mo, lambda number, message: number)
 
 
-def _strict(file: Iterable[bytes]) -> Any:
+def _read_strictly(file: Iterable[bytes]) -> Any:
     """Returns Babel's catalogue of a PO file.
 
     It raises errors where Babel would truncate an unclosed string or drop a repeated message.
@@ -40,9 +40,9 @@ def _strict(file: Iterable[bytes]) -> Any:
     class Once(catalog.Catalog):
         def __setitem__(self, key: Any, message: Any) -> None:
             name = self._key_for(key, message.context)
-            if name in seen:
+            if name in earlier_names:
                 raise _fault("the message is repeated", str(name), message.lineno)
-            seen.add(name)
+            earlier_names.add(name)
             super().__setitem__(key, message)
 
     def checked() -> Iterator[bytes]:
@@ -55,7 +55,7 @@ def _strict(file: Iterable[bytes]) -> Any:
     def _fault(what: str, text: str, number: int) -> Exception:
         return pofile.PoFileError(f"{what}: {text[:60]}", catalogue, text, number - 1)
 
-    catalogue, seen = Once(), set[Any]()
+    catalogue, earlier_names = Once(), set[Any]()
     pofile.PoFileParser(catalogue, ignore_obsolete=True, abort_invalid=True).parse(checked())
     return catalogue
 
@@ -69,26 +69,26 @@ def _sides(
         catalogue = read(io.BytesIO(content))
         messages = [message for message in catalogue if message.id]
     except Exception as error:  # Babel does not document its errors
-        at = f"{path}:{error.lineno + 1}" if hasattr(error, "lineno") else f"{path}"
-        what = re.sub(r" on \d+$", "", str(error)) or type(error).__name__  # Babel's, from 0
-        raise ValueError(f"{at}: no gettext catalogue: {what}") from None
-    swapped = _swapped(files, catalogue.locale_identifier or "")
+        location = f"{path}:{error.lineno + 1}" if hasattr(error, "lineno") else f"{path}"
+        problem = re.sub(r" on \d+$", "", str(error)) or type(error).__name__  # Babel's, from 0
+        raise ValueError(f"{location}: no gettext catalogue: {problem}") from None
+    swapped = _is_swapped(files, catalogue.locale_identifier or "")
     for number, message in enumerate(messages, 1):
-        for original, translation in () if message.fuzzy else _forms(message):
+        for original, translation in () if message.fuzzy else _text_pairs(message):
             if original.strip() and translation.strip():
                 pair = one_line(original), one_line(translation)
                 yield Sides(line(number, message) or number, *(pair[::-1] if swapped else pair))
 
 
-def _forms(message: Any) -> list[tuple[str, str]]:
+def _text_pairs(message: Any) -> list[tuple[str, str]]:
     if isinstance(message.id, str):
         return [(message.id, message.string or "")]
     strings = [string or "" for string in message.string or [""]]
-    both = [(message.id[0], strings[0]), (message.id[-1], strings[-1])]
-    return both if len(strings) > 1 else both[1:]  # a single form counts as the plural
+    pairs = [(message.id[0], strings[0]), (message.id[-1], strings[-1])]
+    return pairs if len(strings) > 1 else pairs[1:]  # a single form counts as the plural
 
 
-def _swapped(files: Files, written: str) -> bool:
+def _is_swapped(files: Files, language: str) -> bool:
     """Returns whether the translations are the source of the pairs."""
     if files.columns:
         if sorted(files.columns) != sorted(_SIDES):
@@ -96,10 +96,10 @@ def _swapped(files: Files, written: str) -> bool:
                 f"{files.source}: columns is {list(files.columns)}; allowed: msgid, msgstr"
             )
         return files.columns != _SIDES
-    code = code_of(written.replace("@latin", "-Latn").replace("@cyrillic", "-Cyrl"))
+    code = code_of(language.replace("@latin", "-Latn").replace("@cyrillic", "-Cyrl"))
     if code not in files.languages:
         raise ValueError(
-            f"{files.source}: its Language is {written or 'not given'}; expected one of "
+            f"{files.source}: its Language is {language or 'not given'}; expected one of "
             f"{' and '.join(files.languages)}. To use it, name the sides in the entry: "
             'columns = ["msgstr", "msgid"]'
         )

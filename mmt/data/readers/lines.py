@@ -23,7 +23,7 @@ def columns(files: Files) -> Iterator[Sides]:
     An empty line between two documents has empty sides.
     """
     path = files.source
-    source, target = _numbers(files)
+    source, target = _column_indices(files)
     for number, line in enumerate(text_lines.read(path), 1):
         if files.documents and not line.strip():
             yield Sides(number, "", "")
@@ -34,9 +34,7 @@ def columns(files: Files) -> Iterator[Sides]:
                 f"{path}:{number}: {len(cells)} columns; expected columns {files.columns}"
             )
         if not files.columns and len(cells) != 2:
-            raise ValueError(
-                f"{path}:{number}: {len(cells)} columns; a line is source<TAB>target"
-            )
+            raise ValueError(f"{path}:{number}: {len(cells)} columns; a line is source<TAB>target")
         yield Sides(number, cells[source], cells[target])
 
 
@@ -48,9 +46,9 @@ def texts(files: Files) -> Iterator[Sides]:
 
 def parallel(files: Files) -> Iterator[Sides]:
     """Yields line n of one file with line n of the other, its translation."""
-    source, target = _both(files)
-    both = zip_longest(text_lines.read(source), text_lines.read(target))
-    for number, (line, translation) in enumerate(both, 1):
+    source, target = _both_files(files)
+    line_pairs = zip_longest(text_lines.read(source), text_lines.read(target))
+    for number, (line, translation) in enumerate(line_pairs, 1):
         if line is None or translation is None:
             raise ValueError(
                 f"{source} has {text_lines.count(source)} lines, but {target} has "
@@ -62,19 +60,19 @@ def parallel(files: Files) -> Iterator[Sides]:
 
 def joined(files: Files) -> Iterator[Sides]:
     """Yields lines id<TAB>text with the same id in both files, in the order of the source's."""
-    source, target = _both(files)
+    source, target = _both_files(files)
     translations = _by_id(target, compression.file(target).stat().st_mtime_ns)
-    seen: set[str] = set()
-    for number, name, text in _identified(source, documents=files.documents):
-        if name in seen:
+    used_ids: set[str] = set()
+    for number, name, text in _lines_with_id(source, documents=files.documents):
+        if name in used_ids:
             raise ValueError(f"{source}:{number}: the id {name!r} is repeated")
         if name not in translations:
             raise ValueError(f"{source}:{number}: {target} has no line with id {name!r}")
-        seen.add(name)
+        used_ids.add(name)
         yield Sides(number, text, translations[name], name)
 
 
-def _numbers(files: Files) -> tuple[int, int]:
+def _column_indices(files: Files) -> tuple[int, int]:
     if not files.columns:
         return 0, 1
     try:
@@ -88,7 +86,7 @@ def _numbers(files: Files) -> tuple[int, int]:
     return source, target
 
 
-def _both(files: Files) -> tuple[Path, Path]:
+def _both_files(files: Files) -> tuple[Path, Path]:
     assert files.target
     return files.source, files.target
 
@@ -97,14 +95,14 @@ def _both(files: Files) -> tuple[Path, Path]:
 def _by_id(path: Path, changed: int) -> dict[str, str]:
     """Returns id -> text. `changed`, the file's modification time, is part of the cache's key."""
     texts: dict[str, str] = {}
-    for number, name, text in _identified(path):
+    for number, name, text in _lines_with_id(path):
         if name in texts:
             raise ValueError(f"{path}:{number}: the id {name!r} is repeated")
         texts[name] = text
     return texts
 
 
-def _identified(path: Path, *, documents: bool = False) -> Iterator[tuple[int, str, str]]:
+def _lines_with_id(path: Path, *, documents: bool = False) -> Iterator[tuple[int, str, str]]:
     for number, line in enumerate(text_lines.read(path), 1):
         if documents and not line.strip():
             continue

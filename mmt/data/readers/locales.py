@@ -13,16 +13,16 @@ from mmt.data.readers import catalogues
 from mmt.documents import code_of
 from mmt.system import compression
 
-_BOTH = (".po", ".mo", ".xlf", ".xliff", ".ts")  # one file holds the pairs of a language
-_MANY = (".xcstrings",)  # one file holds all languages
+_BILINGUAL = (".po", ".mo", ".xlf", ".xliff", ".ts")  # one file holds the pairs of a language
+_MULTILINGUAL = (".xcstrings",)  # one file holds all languages
 _FOLDER = re.compile(r"(?:values-)?(?P<code>[\w+-]+?)(?:\.lproj)?")
 
 
 def languages(root: Path, target: str) -> list[str]:
     """Returns the FLORES codes of the languages that a folder has besides the target, sorted."""
-    codes = {code for found in _templates(root).values() for code in found if code}
+    codes = {code for by_code in _templates(root).values() for code in by_code if code}
     for path in _files(root):
-        if catalogues.suffix(path) in _MANY:
+        if catalogues.suffix(path) in _MULTILINGUAL:
             names = re.findall(r'"([\w-]+)"\s*:\s*\{\s*"(?:stringUnit|variations)"',
                                compression.whole(path).decode("utf-8", "replace"))  # fmt: skip
             codes |= set(filter(None, map(code_of, names)))
@@ -35,18 +35,18 @@ def pairs(root: Path, source: str, target: str) -> list[tuple[Path, Path | None]
     Raises:
       ValueError: the folder has no file of the source language that has a counterpart.
     """
-    found: list[tuple[Path, Path | None]] = []
+    files: list[tuple[Path, Path | None]] = []
     for template, by_code in sorted(_templates(root).items()):
-        path, other = by_code.get(source), by_code.get(target) or by_code.get("")
-        if path and PurePosixPath(template).suffix in _BOTH:
-            found.append((path, None))
-        elif path and other:
-            found.append((path, other))
-    found += [(path, None) for path in _files(root) if catalogues.suffix(path) in _MANY]
-    if not found:
-        known = ", ".join(languages(root, "")) or "none"
-        raise ValueError(f"{root}: no catalogues of {source} and {target}; it has: {known}")
-    return found
+        path, counterpart = by_code.get(source), by_code.get(target) or by_code.get("")
+        if path and PurePosixPath(template).suffix in _BILINGUAL:
+            files.append((path, None))
+        elif path and counterpart:
+            files.append((path, counterpart))
+    files += [(path, None) for path in _files(root) if catalogues.suffix(path) in _MULTILINGUAL]
+    if not files:
+        available = ", ".join(languages(root, "")) or "none"
+        raise ValueError(f"{root}: no catalogues of {source} and {target}; it has: {available}")
+    return files
 
 
 def _files(root: Path) -> list[Path]:
@@ -59,7 +59,7 @@ def _templates(root: Path) -> dict[str, dict[str, Path]]:
     """Returns path without its code -> FLORES code ('' for none) -> file."""
     templates: dict[str, dict[str, Path]] = {}
     for path in _files(root):
-        if catalogues.suffix(path) not in (*catalogues.MONOLINGUAL, *_BOTH):
+        if catalogues.suffix(path) not in (*catalogues.MONOLINGUAL, *_BILINGUAL):
             continue
         template, code = _split(path.relative_to(root))
         by_code = templates.setdefault(template, {})

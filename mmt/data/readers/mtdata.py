@@ -84,8 +84,8 @@ def _recipes() -> dict[str, Mapping[str, Any]]:
 
 def _ids(value: Any) -> list[str]:
     """Returns a recipe's ids: one, several with commas, or a list of both."""
-    parts = value if isinstance(value, list) else [value or ""]
-    return [item.strip() for part in parts for item in str(part).split(",") if item.strip()]
+    entries = value if isinstance(value, list) else [value or ""]
+    return [name.strip() for entry in entries for name in str(entry).split(",") if name.strip()]
 
 
 def _indexed(names: list[str]) -> dict[str, Mapping[str, Any]]:
@@ -107,14 +107,14 @@ def _indexed(names: list[str]) -> dict[str, Mapping[str, Any]]:
 
 
 def _files(entry: Mapping[str, Any], name: str, languages: tuple[str, str]) -> Files:
-    order = tuple(map(code_of, name.split("-")[-2:]))
-    if sorted(order) != sorted(languages):
+    file_languages = tuple(map(code_of, name.split("-")[-2:]))
+    if sorted(file_languages) != sorted(languages):
         raise ValueError(f"mtdata's {name} is not for {' and '.join(languages)}")
-    swapped = order != languages
+    swapped = file_languages != languages
     urls = entry["url"] if isinstance(entry.get("url"), list) else [entry.get("url", "")]
     ext = str(entry.get("in_ext") or entry.get("ext") or "")
-    named = str(entry.get("filename") or "") if len(urls) == 1 else ""
-    paths = [_cached(str(url), named, name) for url in urls]
+    file_name = str(entry.get("filename") or "") if len(urls) == 1 else ""
+    paths = [_cached(str(url), file_name, name) for url in urls]
     if inner := entry.get("in_paths"):
         if paths[0].suffix != ".zip":
             raise ValueError(f"{paths[0]}: the only supported archive is .zip; run: mtdata get")
@@ -126,17 +126,17 @@ def _files(entry: Mapping[str, Any], name: str, languages: tuple[str, str]) -> F
     if len(paths) == 1 and ext.startswith("tmx"):
         return Files(paths[0], name=name)
     if len(paths) == 1 and ext.startswith("tsv"):
-        first, second = (int(column) + 1 for column in entry.get("cols") or (0, 1))
-        columns = str(second if swapped else first), str(first if swapped else second)
-        return Files(paths[0], columns=columns, name=name)
+        source_column, target_column = (int(column) + 1 for column in entry.get("cols") or (0, 1))
+        columns = str(source_column), str(target_column)
+        return Files(paths[0], columns=columns[::-1] if swapped else columns, name=name)
     raise ValueError(f"mtdata's {name}: {len(paths)} files of {ext!r}; run: mtdata get -tr {name}")
 
 
-def _cached(url: str, named: str, name: str) -> Path:
+def _cached(url: str, file_name: str, name: str) -> Path:
     """Returns the file in mtdata's cache that was downloaded from an address."""
     key = hashlib.md5(url.encode(), usedforsecurity=False).hexdigest()
     folder = _root() / (urlparse(url).hostname or "nohost") / key[:4] / key[4:]
-    path = folder / (named or url.split("/")[-1])
+    path = folder / (file_name or url.split("/")[-1])
     if not path.is_file():
         raise ValueError(f"mtdata's {name} is not in its cache: no {path}; run: mtdata cache")
     if not path.with_name(path.name + "._valid").exists():

@@ -21,15 +21,15 @@ _LONE = re.compile("[\ud800-\udfff]")
 def jsonl(files: Files) -> Iterator[Sides]:
     """Yields the pair of each line, a JSON object without repeated keys."""
     for number, line in enumerate(text_lines.read(files.source), 1):
-        at = f"{files.source}:{number}"
+        location = f"{files.source}:{number}"
         try:
-            record = json.loads(line, object_pairs_hook=_once)
+            record = json.loads(line, object_pairs_hook=_without_repeats)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{at}: no JSON: {error}") from None
+            raise ValueError(f"{location}: no JSON: {error}") from None
         if not isinstance(record, dict):
-            raise ValueError(f"{at}: {line[:40]!r} is no JSON object; one a line, as "
-                             '{"source": …, "target": …}')  # fmt: skip
-        yield _sides(record, files, number, at)
+            raise ValueError(f"{location}: {line[:40]!r} is no JSON object; expected one per "
+                             'line, such as {"source": …, "target": …}')  # fmt: skip
+        yield _sides(record, files, number, location)
 
 
 def parquet(files: Files) -> Iterator[Sides]:
@@ -45,8 +45,8 @@ def parquet(files: Files) -> Iterator[Sides]:
             names = _names(empty.schema, files)
             for name in names:
                 _column(empty, name, path)
-            present = set(empty.schema.names)
-            columns = {name if name in present else name.split(".")[0] for name in names}
+            names_of_table = set(empty.schema.names)
+            columns = {name if name in names_of_table else name.split(".")[0] for name in names}
             batches = table.iter_batches(ROWS, columns=sorted(columns), use_threads=False)
             yield from _rows(batches, files)
 
@@ -147,12 +147,12 @@ def _rows(batches: Iterator[Any], files: Files) -> Iterator[Sides]:
     number = 0
     for batch in batches:
         batch.validate(full=True)  # else offsets of a damaged file may point outside the buffers
-        both = [_column(batch, name, files.source) for name in _names(batch.schema, files)]
+        side_columns = [_column(batch, name, files.source) for name in _names(batch.schema, files)]
         for start in range(0, batch.num_rows, ROWS):
-            columns = (column.slice(start, ROWS).to_pylist() for column in both)
+            columns = (column.slice(start, ROWS).to_pylist() for column in side_columns)
             for texts in zip(*columns, strict=True):
                 number += 1
-                yield _checked(texts, number, f"{files.source}: row {number}")
+                yield _check_sides(texts, number, f"{files.source}: row {number}")
 
 
 def _names(schema: Any, files: Files) -> tuple[str, str]:
@@ -189,50 +189,51 @@ def _fields(kind: Any) -> list[str]:
     return [kind.field(n).name for n in range(kind.num_fields)] if types.is_struct(kind) else []
 
 
-def _sides(record: Mapping[str, Any], files: Files, number: int, at: str) -> Sides:
+def _sides(record: Mapping[str, Any], files: Files, number: int, location: str) -> Sides:
     if files.columns:
-        texts = tuple(_inside(record, column, at) for column in files.columns)
+        texts = tuple(_look_up(record, column, location) for column in files.columns)
     elif "translation" in record:
         by_language = record["translation"]
         if not isinstance(by_language, dict):
-            raise ValueError(f"{at}: translation is {by_language!r:.60}; texts by language")
-        texts = sides_of(by_language, files, at)
+            raise ValueError(f"{location}: translation is {by_language!r:.60}; texts by language")
+        texts = sides_of(by_language, files, location)
     else:
-        texts = tuple(_inside(record, side, at) for side in ("source", "target"))
-    return _checked(texts, number, at)
+        texts = tuple(_look_up(record, side, location) for side in ("source", "target"))
+    return _check_sides(texts, number, location)
 
 
-def _checked(texts: tuple[Any, ...], number: int, at: str) -> Sides:
+def _check_sides(texts: tuple[Any, ...], number: int, location: str) -> Sides:
     for side, text in zip(("source", "target"), texts, strict=True):
         if not isinstance(text, str):
-            raise ValueError(f"{at}: the {side} is {text!r:.60}, no text")
+            raise ValueError(f"{location}: the {side} is {text!r:.60}, no text")
         if not text.isascii() and _LONE.search(text):
-            raise ValueError(f"{at}: the {side} has half of a surrogate pair")
+            raise ValueError(f"{location}: the {side} has half of a surrogate pair")
     return Sides(number, one_line(texts[0]), one_line(texts[1]))
 
 
-def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeats(members: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(members)
     if len(record) < len(members):
         keys = [key for key, _ in members]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} is repeated")
+        repeated_key = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {repeated_key!r} is repeated")
     return record
 
 
-def _inside(record: Mapping[str, Any], column: str, at: str) -> Any:
+def _look_up(record: Mapping[str, Any], column: str, location: str) -> Any:
     """Returns the value of a key, or of a key in a key; keys themselves may contain dots."""
     if column in record:
         return record[column]
-    here: Any = record
+    value: Any = record
     for key in column.split("."):
-        if not isinstance(here, dict) or key not in here:
+        if not isinstance(value, dict) or key not in value:
             raise ValueError(
-                f"{at}: no key {column!r}; available: {', '.join(map(str, record)) or 'none'}. The "
-                'entry can name them: columns = ["SOURCE", "TARGET"]'
+                f"{location}: no key {column!r}; available: "
+                f"{', '.join(map(str, record)) or 'none'}. "
+                'The entry can name them: columns = ["SOURCE", "TARGET"]'
             )
-        here = here[key]
-    return here
+        value = value[key]
+    return value
 
 
 def _on_disk(path: Path) -> Path:

@@ -55,13 +55,13 @@ class _Units:
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._characters
-        self.parser.EntityDeclHandler = self._entity
+        self.parser.EntityDeclHandler = self._refuse_declaration
         self.parser.SkippedEntityHandler = lambda name, _: self._refuse(f"names the entity {name}")
         self.parser.ExternalEntityRefHandler = lambda *_: self._refuse("names an external entity")
 
     def sides(self) -> Iterator[Sides]:
         """Yields the pairs; those before a fault come before its error."""
-        fed, before = 0, -1
+        unconsumed, last_index = 0, -1
         for chunk in compression.chunks(self.path):
             for start in range(0, len(chunk), 1 << 16):
                 error = self._feed(chunk[start : start + (1 << 16)])
@@ -69,11 +69,12 @@ class _Units:
                 self.ready.clear()
                 if error:
                     raise error
-                place = self.parser.CurrentByteIndex
-                fed, before = (fed + (1 << 16) if place == before else 0), place
-                if fed > TAG:
-                    raise ValueError(f"{self._at()}: a tag of more than {TAG >> 10} KiB")
-        error = self._feed(b"", last=True)
+                index = self.parser.CurrentByteIndex
+                unconsumed = unconsumed + (1 << 16) if index == last_index else 0
+                last_index = index
+                if unconsumed > TAG:
+                    raise ValueError(f"{self._location()}: a tag of more than {TAG >> 10} KiB")
+        error = self._feed(b"", is_last=True)
         if error:
             raise error
 
@@ -85,9 +86,9 @@ class _Units:
         """Handles the end of a tag; `text` is its text, if it has one."""
         raise NotImplementedError
 
-    def _feed(self, data: bytes, last: bool = False) -> ValueError | None:
+    def _feed(self, data: bytes, is_last: bool = False) -> ValueError | None:
         try:
-            self.parser.Parse(data, last)
+            self.parser.Parse(data, is_last)
         except expat.ExpatError as error:
             message = expat.ErrorString(error.code)
             return ValueError(f"{self.path}:{error.lineno}: broken XML: {message}")
@@ -100,7 +101,7 @@ class _Units:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         tag = name.rpartition(":")[2]
         if not self.started and tag != self.root:
-            raise ValueError(f"{self._at()}: the root is <{name}>; expected <{self.root}>")
+            raise ValueError(f"{self._location()}: the root is <{name}>; expected <{self.root}>")
         self.started = True
         if self.code or (self.text is not None and tag in _CODES):
             self.code += 1
@@ -123,19 +124,19 @@ class _Units:
             self.text.append(data)
             self.size += len(data)
             if self.size > LONGEST:
-                raise ValueError(f"{self._at()}: a text of more than {LONGEST >> 10} KiB")
+                raise ValueError(f"{self._location()}: a text of more than {LONGEST >> 10} KiB")
 
-    def _begin(self) -> None:
+    def _begin_text(self) -> None:
         self.text, self.size = [], 0
 
-    def _at(self) -> str:
+    def _location(self) -> str:
         return f"{self.path}:{self.parser.CurrentLineNumber}"
 
-    def _entity(self, name: str, *rest: object) -> None:
+    def _refuse_declaration(self, name: str, *rest: object) -> None:
         self._refuse(f"declares the entity {name}")
 
-    def _refuse(self, what: str) -> NoReturn:
-        raise ValueError(f"{self._at()}: refused: {what}; write the text itself")
+    def _refuse(self, problem: str) -> NoReturn:
+        raise ValueError(f"{self._location()}: refused: {problem}; write the text itself")
 
 
 class _Tmx(_Units):
@@ -145,8 +146,8 @@ class _Tmx(_Units):
         super().__init__(files)
         self.unit: dict[str, str] = {}
         self.language = ""
-        self.lacking: ValueError | None = None  # the first unit's fault, until one has both
-        self.any = False
+        self.missing_error: ValueError | None = None  # the first unit's fault, until one has both
+        self.has_pairs = False
 
     def open(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag == "tu":
@@ -155,22 +156,22 @@ class _Tmx(_Units):
         elif tag == "tuv":
             self.language = attributes.get("xml:lang") or attributes.get("lang") or ""
             if not self.language:
-                raise ValueError(f"{self._at()}: unit {self.number}: a tuv without xml:lang")
+                raise ValueError(f"{self._location()}: unit {self.number}: a tuv without xml:lang")
         elif tag == "seg":
-            self._begin()
+            self._begin_text()
 
     def close(self, tag: str, text: str) -> None:
         if tag == "seg":
             self.unit.setdefault(self.language, text)
         elif tag == "tu":
-            at = f"{self._at()}: unit {self.number}"
+            location = f"{self._location()}: unit {self.number}"
             try:
-                self.ready.append(Sides(self.number, *sides_of(self.unit, self.files, at)))
-                self.any = True
+                self.ready.append(Sides(self.number, *sides_of(self.unit, self.files, location)))
+                self.has_pairs = True
             except ValueError as error:
-                self.lacking = self.lacking or error
-        elif tag == "tmx" and self.lacking and not self.any:
-            raise self.lacking
+                self.missing_error = self.missing_error or error
+        elif tag == "tmx" and self.missing_error and not self.has_pairs:
+            raise self.missing_error
 
 
 class _Xliff(_Units):
@@ -180,26 +181,28 @@ class _Xliff(_Units):
         super().__init__(files)
         self.texts: dict[str, str] = {}
         self.order: tuple[str, ...] = ()  # 'source' and 'target' in the entry's order
-        self.inside = self.undone = False
+        self.inside = self.is_untranslated = False
         self.skipped = 0  # depth inside alternatives, which are not the unit's texts
 
     def open(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag in ("file", "xliff"):
             names = (("source-language", "srcLang"), ("target-language", "trgLang"))
-            languages = [attributes.get(old) or attributes.get(new) or "" for old, new in names]
+            languages = [attributes.get(v1) or attributes.get(v2) or "" for v1, v2 in names]
             if any(languages) or self.files.columns:
-                self.order = self._order(languages)
+                self.order = self._order_of_sides(languages)
         elif tag == "alt-trans":
             self.skipped += 1
         elif tag in ("trans-unit", "segment"):
             self.number, self.texts, self.inside = self.number + 1, {}, True
-            self.undone = attributes.get("translate") == "no"
+            self.is_untranslated = attributes.get("translate") == "no"
             if not self.order:
-                raise ValueError(f"{self._at()}: no source-language (2.x: srcLang) before a unit")
+                raise ValueError(
+                    f"{self._location()}: no source-language (2.x: srcLang) before a unit"
+                )
         elif tag in ("source", "target") and self.inside and not self.skipped:
             if tag == "target" and attributes.get("state") in _UNDONE:
-                self.undone = True
-            self._begin()
+                self.is_untranslated = True
+            self._begin_text()
 
     def close(self, tag: str, text: str) -> None:
         if tag in ("source", "target") and self.inside and not self.skipped:
@@ -208,11 +211,11 @@ class _Xliff(_Units):
             self.skipped -= 1
         elif tag in ("trans-unit", "segment"):
             self.inside = False
-            if self.texts.get("target", "").strip() and not self.undone:
-                first, second = (self.texts.get(side, "") for side in self.order)
-                self.ready.append(Sides(self.number, first, second))
+            if self.texts.get("target", "").strip() and not self.is_untranslated:
+                source, target = (self.texts.get(side, "") for side in self.order)
+                self.ready.append(Sides(self.number, source, target))
 
-    def _order(self, languages: list[str]) -> tuple[str, ...]:
+    def _order_of_sides(self, languages: list[str]) -> tuple[str, ...]:
         sides = ("source", "target")
         if self.files.columns:
             if sorted(self.files.columns) != sorted(sides):
@@ -227,7 +230,7 @@ class _Xliff(_Units):
             if all(codes[side] == expected[side] or not name for side, name in named):
                 return order
         raise ValueError(
-            f"{self._at()}: from {languages[0] or '?'} to {languages[1] or '?'}; expected "
+            f"{self._location()}: from {languages[0] or '?'} to {languages[1] or '?'}; expected "
             f"{' and '.join(self.files.languages)}. To use it, name the sides in the entry: "
             'columns = ["source", "target"]'
         )

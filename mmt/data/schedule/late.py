@@ -1,4 +1,4 @@
-"""Late entry: when a language enters a run, so that it is repeated at most so often."""
+"""Late entry: a language enters a run late, so that it is repeated at most a number of times."""
 
 from collections.abc import Mapping, Set
 
@@ -26,20 +26,22 @@ def entries(
     {'swh': 40.0}
     """
     late: dict[str, float] = {}
-    present = {name: weight for name, weight in weights.items() if weight}
-    needed = {name: epochs * pairs[name] for name in present if name in candidates}
-    left = 0.0  # examples after the entries found so far
-    while needed and len(present) > 1:
-        whole = sum(present.values())
-        time, name = min((need * whole / present[name], name) for name, need in needed.items())
-        if left + time >= examples:
+    active = {name: weight for name, weight in weights.items() if weight}
+    needed = {name: epochs * pairs[name] for name in active if name in candidates}
+    examples_after = 0.0  # examples after the entries found so far
+    while needed and len(active) > 1:
+        total_weight = sum(active.values())
+        duration, name = min(
+            (remaining * total_weight / active[name], name) for name, remaining in needed.items()
+        )
+        if examples_after + duration >= examples:
             break
-        left += time
-        late[name] = left
+        examples_after += duration
+        late[name] = examples_after
         needed = {
-            other: need - time * present[other] / whole
-            for other, need in needed.items()
-            if other != name
+            waiting: remaining - duration * active[waiting] / total_weight
+            for waiting, remaining in needed.items()
+            if waiting != name
         }
-        del present[name]
+        del active[name]
     return late

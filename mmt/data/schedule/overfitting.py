@@ -1,11 +1,11 @@
-"""When a language overfits. The one definition, for the schedule and for `mmt watch`."""
+"""The definition of overfitting, for the schedule and for `mmt watch`."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 PATIENCE = 3  # validations after the best one, all of which are worse, that show overfitting
-WORSE = 1.01  # how much: times the best loss
+WORSE = 1.01  # factor of the best loss above which a loss is worse
 _ROWS = 5  # rows of the training loss that are averaged
 
 
@@ -17,9 +17,11 @@ class Losses(NamedTuple):
 
 
 class Overfitting(NamedTuple):
-    """Where a language has its best validation loss, after which it overfits.
+    """The overfitting of a language.
 
-    onset: the step of that loss. best, last: the loss there and the latest one.
+    Attributes:
+      onset: the step of the best validation loss.
+      best, last: the best and the latest validation loss.
     """
 
     onset: int
@@ -30,7 +32,7 @@ class Overfitting(NamedTuple):
 def overfitting(
     validation: Losses, training: Losses | None = None, *, patience: int = PATIENCE
 ) -> Overfitting | None:
-    """Returns since when a language overfits, or None if it does not.
+    """Returns the onset of a language's overfitting, or None if it does not overfit.
 
     It overfits if its best validation loss is before the last `patience` validations, each of which
     is over 1 % worse, while its training loss went on falling, if that is known (not None).
@@ -39,8 +41,8 @@ def overfitting(
     Overfitting(onset=10, best=2.0, last=2.3)
     """
     values = np.asarray(validation.values, np.float64)
-    known = np.flatnonzero(np.isfinite(values))
-    losses, steps = values[known], np.asarray(validation.steps)[known]
+    finite = np.flatnonzero(np.isfinite(values))
+    losses, steps = values[finite], np.asarray(validation.steps)[finite]
     if len(losses) <= patience:
         return None
     best = int(losses.argmin())
@@ -53,11 +55,11 @@ def overfitting(
 
 
 def _falls(training: Losses, onset: int) -> bool:
-    """Whether the mean training loss of the last rows is below that around `onset`."""
+    """Returns whether the mean training loss of the last rows is below that around `onset`."""
     values, steps = np.asarray(training.values, np.float64), np.asarray(training.steps)
-    after = values[np.isfinite(values) & (steps > onset)]
-    before = values[np.isfinite(values) & (steps <= onset)]
-    if not len(after) or not len(before):
+    later = values[np.isfinite(values) & (steps > onset)]
+    earlier = values[np.isfinite(values) & (steps <= onset)]
+    if not len(later) or not len(earlier):
         return False
-    rows = max(1, min(len(after), len(before), _ROWS))
-    return bool(after[-rows:].mean() < before[-rows:].mean())
+    rows = max(1, min(len(later), len(earlier), _ROWS))
+    return bool(later[-rows:].mean() < earlier[-rows:].mean())

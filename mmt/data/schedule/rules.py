@@ -35,7 +35,8 @@ class Decision(NamedTuple):
 
 
 class Validation(NamedTuple):
-    """What was measured at a step: `losses` and `training` losses by language or group."""
+    """The measurements at a step: validation `losses` and `training` losses by language or group.
+    """
 
     step: int
     draw: int
@@ -93,24 +94,24 @@ class Schedule:
         """
         owner: dict[str, str] = {}
         for name, members in (self.groups or {}).items():
-            where = f"schedule.Schedule.groups[{name!r}]"
+            option = f"schedule.Schedule.groups[{name!r}]"
             if name in known or not members:
                 fault = "is the code of a language" if name in known else "has no languages"
-                raise ValueError(f"{where} {fault}; allowed: another name, and its languages")
+                raise ValueError(f"{option} {fault}; allowed: another name, and its languages")
             for member in members:
                 try:
                     code = resolve(member, known)
                 except ValueError as error:
-                    raise ValueError(f"{where}: {error}") from None
-                if (other := owner.setdefault(code, name)) != name:
-                    raise ValueError(f"{where}: {code} is in the group {other!r} already")
+                    raise ValueError(f"{option}: {error}") from None
+                if (group := owner.setdefault(code, name)) != name:
+                    raise ValueError(f"{option}: {code} is in the group {group!r} already")
         units: dict[str, list[str]] = {}
         for code in acting:
             units.setdefault(owner.get(code, code), []).append(code)
         return units
 
     def settings(self) -> dict[str, Any]:
-        """Returns what decisions depend on, except the number of steps; plain JSON."""
+        """Returns all settings that decisions depend on, except `steps`; plain JSON."""
         groups = {name: list(members) for name, members in (self.groups or {}).items()}
         return {k: v for k, v in asdict(self).items() if k != "steps"} | {"groups": groups}
 
@@ -129,33 +130,33 @@ class Schedule:
           history: the validations of the run so far.
           epochs: how often its pairs were shown.
         """
-        last = decided[-1] if decided else None
-        if last is not None and last.rule in (WAIT, END):
+        latest = decided[-1] if decided else None
+        if latest is not None and latest.rule in (WAIT, END):
             return None
-        entered = max((each.draw for each in decided if each.rule == ENTER), default=-1)
+        entered = max((decision.draw for decision in decided if decision.rule == ENTER), default=-1)
         rows = [row for row in history if name in row.losses and row.draw > entered]
         if not rows or rows[-1] is not history[-1]:
             return None
-        factor = last.factor if last else 1.0
+        factor = latest.factor if latest else 1.0
         step, draw = rows[-1][:2]
         losses = [row.losses[name] for row in rows]
-        since = len(losses) - 1 - int(np.argmin(losses))
-        if self.end_after is not None and since >= self.end_after and epochs >= 1:
-            reason = f"no better loss in {since} validations, after {epochs:.1f} epochs"
+        stale_validations = len(losses) - 1 - int(np.argmin(losses))
+        if self.end_after is not None and stale_validations >= self.end_after and epochs >= 1:
+            reason = f"no better loss in {stale_validations} validations, after {epochs:.1f} epochs"
             return Decision(step, draw, name, END, min(factor, self.floor), reason)
-        fresh = sum(row.draw > (last.draw if last else -1) for row in rows)
-        if fresh < self.patience or factor * self.lower >= factor or factor <= self.floor:
+        new_validations = sum(row.draw > (latest.draw if latest else -1) for row in rows)
+        if new_validations < self.patience or factor * self.lower >= factor or factor <= self.floor:
             return None
-        seen = [(row.step, row.training[name]) for row in rows if name in row.training]
-        over = overfitting(
+        training_rows = [(row.step, row.training[name]) for row in rows if name in row.training]
+        overfit = overfitting(
             Losses([row.step for row in rows], losses),
-            Losses(*zip(*seen, strict=True)) if seen else None,
+            Losses(*zip(*training_rows, strict=True)) if training_rows else None,
             patience=self.patience,
         )
-        if over is None:
+        if overfit is None:
             return None
         reason = (
-            f"overfits since step {over.onset:,}: validation loss {over.best:.3f} there, "
-            f"{over.last:.3f} now"
+            f"overfits since step {overfit.onset:,}: validation loss {overfit.best:.3f} there, "
+            f"{overfit.last:.3f} now"
         )
         return Decision(step, draw, name, LOWER, max(factor * self.lower, self.floor), reason)

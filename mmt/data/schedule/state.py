@@ -1,4 +1,4 @@
-"""What validation losses change in the order of a run: ends of stages, and a schedule's decisions.
+"""The changes of a run's order by validation losses: ends of stages, and a schedule's decisions.
 
 A change holds from a draw that no virtual shard has used yet. It depends on the losses alone, so
 all processes make the same one.
@@ -21,7 +21,7 @@ _DIGITS = 6  # of the losses that are kept
 
 
 class ScheduleState:
-    """The losses of a run so far, and what they have changed.
+    """The losses of a run so far, and the changes that they caused.
 
     Args:
       schedule: None: the rates do not change.
@@ -29,7 +29,7 @@ class ScheduleState:
       known: the codes of the data.
       held_out: validation examples by code.
 
-    Raises ValueError for a schedule of another type, as of a gin reference without brackets.
+    Raises ValueError for a schedule of another type, such as a gin reference without brackets.
     """
 
     def __init__(
@@ -58,27 +58,27 @@ class ScheduleState:
             self._silent = [code for code in pairs if not held_out.get(code)]
             acting = [code for code in pairs if held_out.get(code)]
             self._units = schedule.units(known, acting)
-            self._begin()
+            self._plan_waits()
 
     @property
     def waits(self) -> bool:
-        """Whether it depends on validation losses."""
+        """Returns whether the order depends on validation losses."""
         stages = self.sampler.stages
-        return self.schedule is not None or any(stage.watched() for stage in stages)
+        return self.schedule is not None or any(stage.watched_loss() for stage in stages)
 
     def settings(self) -> dict[str, Any]:
-        """Returns all settings that determine what losses change; plain JSON."""
+        """Returns all settings that determine the changes by losses; plain JSON."""
         return {"schedule": self.schedule.settings()} if self.schedule else {}
 
     def state(self) -> dict[str, Any]:
-        """Returns what losses have changed so far, and the losses that matter; plain JSON."""
+        """Returns the changes so far, and the losses that decide the next ones; plain JSON."""
         state: dict[str, Any] = {}
         if len(self.sampler.stages) > 1:
             state["stages"] = {"ends": list(self.sampler.ends), "losses": list(self._losses)}
         if self.schedule is not None:
             state["schedule"] = {
-                "decisions": [each._asdict() for each in self._decisions],
-                "history": [each._asdict() for each in self._history],
+                "decisions": [entry._asdict() for entry in self._decisions],
+                "history": [entry._asdict() for entry in self._history],
                 "reported": self._reported,
             }
         return state
@@ -89,32 +89,31 @@ class ScheduleState:
         self._losses = list(stages["losses"])
         if self.schedule is not None:
             saved = state["schedule"]
-            self._decisions = [Decision(**each) for each in saved["decisions"]]
-            self._history = [Validation(**each) for each in saved["history"]]
+            self._decisions = [Decision(**entry) for entry in saved["decisions"]]
+            self._history = [Validation(**entry) for entry in saved["history"]]
             self._reported = saved["reported"]
-        self._use(stages["ends"])
+        self._update_sampler(stages["ends"])
 
     def validated(
         self, losses: Mapping[str, float], training: Mapping[str, float], draw: int, step: int
     ) -> list[dict[str, Any]]:
-        """Takes losses by FLORES code, in nats per token. Returns what changes, and what changed
-        since the last validation: see `TrainBatches.validated`.
+        """Takes losses by FLORES code, in nats per token.
+
+        Returns the changes now and since the last validation, see `TrainBatches.validated`.
         """
         changed = self._end_stage(losses, draw, step)
         start = self.sampler.last_start()
         if self.schedule is None or start is None or draw < start:
             return changed
         self._history = [row for row in self._history if row.step < step]  # after a rollback
-        self._history.append(
-            Validation(step, draw, self._means(losses), self._means(training))
-        )
+        self._history.append(Validation(step, draw, self._means(losses), self._means(training)))
         self._decide(draw)
-        new = [each for each in self._decisions if self._reported < each.draw <= draw]
+        due = [decision for decision in self._decisions if self._reported < decision.draw <= draw]
         self._reported = draw
-        return changed + [self._report(each) for each in new]
+        return changed + [self._as_row(decision) for decision in due]
 
     def warnings(self) -> list[str]:
-        """Returns warnings of what the schedule leaves as it is."""
+        """Returns warnings about rates that the schedule does not change."""
         messages = []
         if self._silent:
             messages.append(
@@ -123,19 +122,17 @@ class ScheduleState:
             )
         if self.schedule is not None and not self._units:
             messages.append("the schedule changes nothing: no language has a validation set")
-        if (epochs := self._impossible()) is not None:
+        if (epochs := self._least_epochs()) is not None:
             messages.append(
                 "schedule.Schedule.late_epochs cannot be kept, so no language enters late: the run "
                 f"shows all pairs together {epochs:.3g} times. Set it to more than this, or to None"
             )
         return messages
 
-    def _end_stage(
-        self, losses: Mapping[str, float], draw: int, step: int
-    ) -> list[dict[str, Any]]:
+    def _end_stage(self, losses: Mapping[str, float], draw: int, step: int) -> list[dict[str, Any]]:
         """Ends the current stage if its losses no longer improve."""
-        stage = self.sampler.watching()
-        watched = stage.watched() if stage else None
+        stage = self.sampler.loss_watched_stage()
+        watched = stage.watched_loss() if stage else None
         if watched is None or draw < self.sampler.parts[-1].start:
             return []
         language, patience = watched
@@ -149,38 +146,38 @@ class ScheduleState:
         self._losses = []
         self.sampler = self.sampler.ended(draw)
         if self.schedule is not None:
-            self._begin()
+            self._plan_waits()
         text = f"a stage of the data ends, after {draw:,} examples"
         return [{"step": step, "name": "", "rule": "stage", "text": text}]
 
-    def _begin(self) -> None:
+    def _plan_waits(self) -> None:
         """Lets languages wait if the last stage has begun."""
         start = self.sampler.last_start()
-        if start is None or self._impossible() is not None:
+        if start is None or self._least_epochs() is not None:
             return
-        for each in self._entries(start, set(self._units)):
-            reason = f"it enters at about step {each.step:,}"
-            wait = Decision(self._step(start), start, each.name, WAIT, 0.0, reason)
-            self._decisions += [wait, each]
-        self._use(self.sampler.ends)
+        for entry in self._entries(start, set(self._units)):
+            reason = f"it enters at about step {entry.step:,}"
+            wait = Decision(self._step_of(start), start, entry.name, WAIT, 0.0, reason)
+            self._decisions += [wait, entry]
+        self._update_sampler(self.sampler.ends)
 
     def _decide(self, draw: int) -> None:
         """Adds the decisions of the last validation, and plans the entries again."""
         assert self.schedule is not None
-        made = [each for each in self._decisions if each.draw <= draw]
-        before = self.sampler.before(draw)
-        shown = dict(zip(self.sampler.counts, before.tolist(), strict=True))
+        decisions = [decision for decision in self._decisions if decision.draw <= draw]
+        counts = self.sampler.before(draw)
+        appearances = dict(zip(self.sampler.counts, counts.tolist(), strict=True))
         for name, codes in self._units.items():
-            epochs = sum(shown[code] for code in codes) / self._pairs(name)
-            own = [each for each in made if each.name == name]
-            decision = self.schedule.decide(name, own, self._history, epochs)
-            made += [decision] if decision else []
-        waiting = {each.name for each in self._decisions if each.draw > draw}
-        self._decisions = made
+            epochs = sum(appearances[code] for code in codes) / self._pairs(name)
+            earlier = [decision for decision in decisions if decision.name == name]
+            new_decision = self.schedule.decide(name, earlier, self._history, epochs)
+            decisions += [new_decision] if new_decision else []
+        waiting = {decision.name for decision in self._decisions if decision.draw > draw}
+        self._decisions = decisions
         planned = self._entries(draw, waiting)
-        now = sorted(waiting - {each.name for each in planned})
-        self._decisions += [*(self._enter(name, draw) for name in now), *planned]
-        self._use(self.sampler.ends)
+        entering = sorted(waiting - {decision.name for decision in planned})
+        self._decisions += [*(self._enter(name, draw) for name in entering), *planned]
+        self._update_sampler(self.sampler.ends)
 
     def _entries(self, draw: int, waiting: Set[str]) -> list[Decision]:
         """Plans when those of `waiting` enter that have to wait longer than to `draw`."""
@@ -188,68 +185,72 @@ class ScheduleState:
         if epochs is None or not waiting:
             return []
         rates = self.sampler.planned_rates()
-        factors = {each.name: each.factor for each in self._decisions}
+        factors = {decision.name: decision.factor for decision in self._decisions}
         factors |= dict.fromkeys(waiting, 1.0)
         weights = {
             name: sum(rates[code] for code in codes) * factors.get(name, 1.0)
             for name, codes in self._units.items()
         }
         pairs = {name: self._pairs(name) for name in self._units}
-        end, acting = self._end(), self._acting_rate()
+        end, acting = self._last_draw(), self._acting_rate()
         late = entries(weights, pairs, waiting, (end - draw) * acting, epochs)
-        draws = {name: end - int(left / acting) for name, left in late.items()}
+        draws = {name: end - int(examples_after / acting) for name, examples_after in late.items()}
         return [self._enter(name, first) for name, first in draws.items() if first > draw]
 
     def _enter(self, name: str, draw: int) -> Decision:
-        step = self._step(draw)
+        step = self._step_of(draw)
         return Decision(step, draw, name, ENTER, 1.0, "it is repeated as often as late_epochs")
 
-    def _impossible(self) -> float | None:
+    def _least_epochs(self) -> float | None:
         """Returns the epochs of all pairs in the last stage, if languages cannot have fewer."""
-        most = self.schedule.late_epochs if self.schedule else None
+        limit = self.schedule.late_epochs if self.schedule else None
         start = self.sampler.last_start()
-        if most is None or start is None or not self._units:
+        if limit is None or start is None or not self._units:
             return None
         pairs = sum(map(self._pairs, self._units))
-        epochs = (self._end() - start) * self._acting_rate() / pairs
-        return epochs if epochs > most else None
+        epochs = (self._last_draw() - start) * self._acting_rate() / pairs
+        return epochs if epochs > limit else None
 
-    def _use(self, ends: Sequence[int | None]) -> None:
-        """Makes the sampler of these ends and all decisions, if it is another one."""
-        self._decisions.sort(key=lambda each: each.draw)
+    def _update_sampler(self, ends: Sequence[int | None]) -> None:
+        """Updates the sampler to these ends and all decisions, if any of them is new."""
+        self._decisions.sort(key=lambda decision: decision.draw)
         factors = {code: 1.0 for codes in self._units.values() for code in codes}
         changes = []
-        for draw, decisions in itertools.groupby(self._decisions, key=lambda each: each.draw):
-            for each in decisions:
-                factors |= dict.fromkeys(self._units[each.name], each.factor)
+        for draw, decisions in itertools.groupby(
+            self._decisions, key=lambda decision: decision.draw
+        ):
+            for decision in decisions:
+                factors |= dict.fromkeys(self._units[decision.name], decision.factor)
             changes.append(RateChange(draw, dict(factors)))
         if (list(ends), tuple(changes)) != (self.sampler.ends, self.sampler.changes):
             self.sampler = self.sampler.resumed(ends, changes)
 
-    def _report(self, decision: Decision) -> dict[str, Any]:
-        before = self.sampler.rates(decision.draw - 1)
+    def _as_row(self, decision: Decision) -> dict[str, Any]:
+        rates_before = self.sampler.rates(decision.draw - 1)
         if decision.draw == self.sampler.last_start():
-            before = self.sampler.planned_rates()
+            rates_before = self.sampler.planned_rates()
         rates = [
             sum(rates[code] for code in self._units[decision.name])
-            for rates in (before, self.sampler.rates(decision.draw))
+            for rates in (rates_before, self.sampler.rates(decision.draw))
         ]
-        name, (old, new) = languages.name_of(decision.name), rates
+        name, (old_rate, new_rate) = languages.name_of(decision.name), rates
         return {
             "step": decision.step, "name": decision.name, "rule": decision.rule,
-            "languages": self._units[decision.name], "before": old, "after": new,
-            "text": f"{name}: {decision.rule}, mixing rate {old:.2%} -> {new:.2%}: "
+            "languages": self._units[decision.name], "before": old_rate, "after": new_rate,
+            "text": f"{name}: {decision.rule}, mixing rate {old_rate:.2%} -> {new_rate:.2%}: "
             f"{decision.reason}",
         }  # fmt: skip
 
     def _means(self, losses: Mapping[str, float]) -> dict[str, float]:
         """Returns the mean loss of each language or group of which losses are known."""
-        known = {
+        finite = {
             name: [losses[code] for code in codes if math.isfinite(losses.get(code, math.nan))]
             for name, codes in self._units.items()
         }
         return {
-            name: round(float(np.mean(each)), _DIGITS) for name, each in known.items() if each
+            name: round(float(np.mean(values)), _DIGITS)
+            for name, values in finite.items()
+            if values
         }
 
     def _pairs(self, name: str) -> int:
@@ -259,10 +260,10 @@ class ScheduleState:
         planned = self.sampler.planned_rates()
         return sum(planned[code] for codes in self._units.values() for code in codes)
 
-    def _end(self) -> int:
+    def _last_draw(self) -> int:
         """Returns about how many examples the run draws."""
         steps = self.schedule.steps if self.schedule else None
         return self.sampler.draws_in((steps or 0) * self.sampler.rows)
 
-    def _step(self, draw: int) -> int:
+    def _step_of(self, draw: int) -> int:
         return int(self.sampler.rows_for(draw) // self.sampler.rows)

@@ -74,7 +74,7 @@ def test_the_command_skips_what_is_done(opened, capsys, monkeypatch):
     made, _ = opened
     command = ["data", "align", str(made.directory), "--gin.Aligner.processes=1"]
     assert main(command) == 0
-    done, again = (alignments.file(made, code) for code in ("deu_Latn", "swh_Latn"))
+    done, again = (alignments.path_of(made, code) for code in ("deu_Latn", "swh_Latn"))
     first, expected = done.stat().st_mtime_ns, np.load(again)
     again.unlink()
     assert main(command) == 0

@@ -64,7 +64,7 @@ def test_alignments_point_to_the_source_of_the_same_example(batches, directory):
     for code in COUNTS:
         lengths = opened.lengths(code, "train").tolist()
         flat = [i + 1 if i < source else 0 for source, target in lengths for i in range(target)]
-        alignments.write(alignments.file(opened, code), np.array(flat, np.uint16))
+        alignments.write(alignments.path_of(opened, code), np.array(flat, np.uint16))
     aligned = take(batches(alignment=True), 4)
     for batch, plain in zip(aligned, take(batches(), 4), strict=True):
         found = batch.pop("decoder_alignment")
@@ -357,9 +357,7 @@ def test_bad_settings_of_evaluation_are_errors(directory, options, message):
 
 
 def test_fewer_held_out_batches_have_fewer_examples_of_every_language(directory):
-    given = pipeline.eval_batches(
-        directory, feature_lengths=LENGTHS, batch_size=8, split="train"
-    )
+    given = pipeline.eval_batches(directory, feature_lengths=LENGTHS, batch_size=8, split="train")
     fewer = given.at_most(20)
     assert len(fewer) <= 20 < len(given)
     ids = np.concatenate([

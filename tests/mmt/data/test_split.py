@@ -65,10 +65,10 @@ def test_examples_are_those_of_a_mask_of_all_lengths(tmp_path):
 
 def test_a_list_of_the_longest_changes_nothing(opened, tmp_path, monkeypatch):
     monkeypatch.setattr(longest, "LEAST_RECORDS", 100)
-    monkeypatch.setattr(longest, "_PART", 2)
+    monkeypatch.setattr(longest, "_RECORDS_PER_LISTED", 2)
     copy = Cache(tmp_path / "cache", opened.manifest)
     shutil.copytree(opened.directory, copy.directory)
-    file = longest.file(copy.directory / "train", "deu_Latn")
+    file = longest.path_of(copy.directory / "train", "deu_Latn")
     longest.write(file, opened.lengths("deu_Latn", "train"))
     assert np.load(file)[-1, 0] < 7  # the list suffices
     splits = []

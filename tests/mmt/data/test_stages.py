@@ -11,7 +11,7 @@ from mmt import distributed
 from mmt.data import mixing, pipeline
 from mmt.data.curriculum import CurriculumSampler
 from mmt.data.mixing import Mixing
-from mmt.data.stages import Stage, planned
+from mmt.data.stages import Stage, planned_stages
 from tests.helpers.streams import LENGTHS, examples_of, part, write_cache
 
 COUNTS = {"deu_Latn": 400, "fra_Latn": 90, "swh_Latn": 25, "yor_Latn": 11}
@@ -128,18 +128,19 @@ def test_the_last_stage_has_no_end():
 @pytest.mark.parametrize("wrong", [[3], 3, Stage(), "ab"])
 def test_anything_but_a_list_of_stages_is_an_error(wrong, as_users_have_it):
     with pytest.raises(ValueError, match=r"stages = .*; allowed: a list of Stage, such as \["):
-        planned(wrong, None)
-    assert planned(None, LARGE) == planned([Stage()], LARGE) == [Stage(mixing=LARGE)]
+        planned_stages(wrong, None)
+    assert planned_stages(None, LARGE) == [Stage(mixing=LARGE)]
+    assert planned_stages([Stage()], LARGE) == [Stage(mixing=LARGE)]
 
 
 def test_what_a_loss_ends_is_known_when_it_ends():
     three = [Stage({"validation_loss": 2}, LARGE), Stage({"examples": 500}), Stage(mixing=LARGE)]
     sampler = CurriculumSampler(three, COUNTS)
     assert sampler.ends == [None, None]
-    assert sampler.watching() is three[0]
+    assert sampler.loss_watched_stage() is three[0]
     early, late = sampler.ended(300), sampler.ended(700)
     assert early.ends == [300, 500] and late.ends == [700, 700]  # the second came too late
-    assert early.watching() is None
+    assert early.loss_watched_stage() is None
     assert set(drawn(early, 300)[0]) == {0, 1}
     assert set(drawn(late, 800)[0]) == {0, 1}
     assert sampler.resumed(early.ends).ends == early.ends

@@ -47,9 +47,9 @@ def test_the_table_shows_the_largest_first_and_a_total(folder):
 
 
 def test_entries_of_several_files_are_reported(folder):
-    assert list(stats.matched(corpora.load(folder))) == ["train zho_Hant: swh.tsv, t.de"]
+    assert list(stats.describe_entries(corpora.load(folder))) == ["train zho_Hant: swh.tsv, t.de"]
     for number in range(9):
         (folder / f"{number}.tsv").write_text("a\tb\n")
     (folder / "corpus.toml").write_text('[train]\nde = "?.tsv"')
-    (line,) = stats.matched(corpora.load(folder))
+    (line,) = stats.describe_entries(corpora.load(folder))
     assert line.startswith("train deu_Latn: 0.tsv, 1.tsv, ") and line.endswith(", … (9 in total)")

@@ -23,7 +23,7 @@ def write(opened, code):
     random = np.random.default_rng(len(code))
     made = [random.integers(-1, source, target) for source, target in lengths.tolist()]
     flat = (np.concatenate(made) + 1).astype(np.uint16)
-    alignments.write(alignments.file(opened, code), flat)
+    alignments.write(alignments.path_of(opened, code), flat)
     return made
 
 
@@ -48,7 +48,7 @@ def test_a_missing_file_names_the_command(opened):
 
 def test_alignments_of_other_tokens_are_refused_and_replaced(opened):
     write(opened, "deu_Latn")
-    old = alignments.file(opened, "deu_Latn")
+    old = alignments.path_of(opened, "deu_Latn")
     changed = opened.manifest.__class__(**{**vars(opened.manifest), "corpus_hash": "other"})
     other = cache.Cache(opened.directory, changed)
     with pytest.raises(ValueError, match="of deu_Latn for its present text and vocabulary: run"):
@@ -61,7 +61,7 @@ def test_alignments_of_other_tokens_are_refused_and_replaced(opened):
 @pytest.mark.parametrize("content", [b"", b"no array", None])
 def test_a_damaged_file_is_refused(opened, content):
     write(opened, "deu_Latn")
-    path = alignments.file(opened, "deu_Latn")
+    path = alignments.path_of(opened, "deu_Latn")
     if content is None:
         np.save(path, np.load(path)[:-1])
     else:

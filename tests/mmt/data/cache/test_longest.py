@@ -11,9 +11,9 @@ from mmt.data.cache.longest import Omitted
 def written(request, tmp_path, monkeypatch):
     """Lengths with many ties, and their file, written some records at a time."""
     monkeypatch.setattr(longest, "LEAST_RECORDS", 100)
-    monkeypatch.setattr(longest, "_AT_ONCE", request.param)
+    monkeypatch.setattr(longest, "_CHUNK_RECORDS", request.param)
     lengths = np.random.default_rng(0).geometric(0.2, (1000, 2)).astype(np.int32)
-    path = longest.file(tmp_path, "deu_Latn")
+    path = longest.path_of(tmp_path, "deu_Latn")
     longest.write(path, lengths)
     return path, lengths
 
@@ -42,14 +42,14 @@ def test_the_list_is_read_in_place_of_all_lengths(written):
 
 
 def test_a_small_language_has_no_list(tmp_path):
-    path = longest.file(tmp_path, "swh_Latn")
+    path = longest.path_of(tmp_path, "swh_Latn")
     longest.write(path, np.ones((longest.LEAST_RECORDS - 1, 2), np.int32))
     assert not path.exists()
 
 
 def test_a_damaged_list_is_an_error(written):
     path, lengths = written
-    with pytest.raises(ValueError, match=r"int64 \(62, 2\), by the manifest .* \(31, 2\): build"):
+    with pytest.raises(ValueError, match=r"int64 \(62, 2\), expected int64 \(31, 2\): build"):
         longest.too_long(path, lengths[:500], (18, 18))
     path.write_bytes(path.read_bytes()[:150])
     with pytest.raises(ValueError, match=r"longest.npy is damaged"):

@@ -113,16 +113,16 @@ def test_a_broken_manifest_is_named(file):
 def test_a_run_resumes_only_with_its_own_corpus(file):
     before, run = read_manifest(file), Run(file.parent)
     other = dataclasses.replace(before, corpus_hash="other")
-    other.check_goes_on(run)  # nothing is trained yet
+    other.check_continues(run)  # nothing is trained yet
     (file.parent / "checkpoints/3").mkdir(parents=True)
-    before.check_goes_on(run)
+    before.check_continues(run)
     for changes, words in (
         ({"corpus_hash": "other"}, "corpus_hash than"),
         ({"vocabulary_hash": {"source": "x", "target": "x"}, "corpus_hash": "other"},
          "corpus_hash and vocabulary_hash than"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"of another {words} the cache; it is not changed"):
-            dataclasses.replace(before, **changes).check_goes_on(run)
+            dataclasses.replace(before, **changes).check_continues(run)
 
 
 def test_a_run_that_takes_embeddings_has_the_vocabulary_of_its_parent(file):

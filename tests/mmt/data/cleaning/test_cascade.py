@@ -5,10 +5,10 @@ from collections import Counter
 from mmt.data import corpora
 from mmt.data.cleaning import cascade, rulebook
 from mmt.data.cleaning.cascade import Cleaner, Tally
-from mmt.data.cleaning.rules import About, Dropped
+from mmt.data.cleaning.rules import Dropped, RuleContext
 from mmt.data.pair import Pair
 
-ABOUT = About("deu_Latn", "eng_Latn")
+ABOUT = RuleContext("deu_Latn", "eng_Latn")
 
 
 def pair(source, target="a target", line=1):
@@ -62,7 +62,7 @@ def test_a_later_stage_moves_pairs_from_kept_to_dropped():
     pairs = [pair(str(line), "a target", line) for line in range(9)]
     for counted in pairs:
         tally.add(counted, cascade.Outcome(counted))
-    cleaner = Cleaner({"one_side": {"most": 4}}, About("deu_Latn", "eng_Latn", pairs=9))
+    cleaner = Cleaner({"one_side": {"most": 4}}, RuleContext("deu_Latn", "eng_Latn", pairs=9))
     assert list(tally.filtered(pairs, cleaner)) == pairs[:4]
     assert (tally.read, tally.kept, tally.dropped) == (9, 4, {"one_side": 5})
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from mmt.data.cleaning.corpus_rules import (
-    Learnt,
-    Lengths,
-    Seen,
+    LengthHistogram,
+    LengthRatios,
+    TextCounter,
     duplicates,
     one_side,
     overlap,
     ratio,
 )
-from mmt.data.cleaning.rules import About, Dropped, normalised
+from mmt.data.cleaning.rules import Dropped, RuleContext, normalised
 from mmt.data.pair import Pair
 
 
@@ -24,7 +24,7 @@ def pair(source, target, line=1):
 
 
 def about(**known):
-    return About("deu_Latn", "eng_Latn", **known)
+    return RuleContext("deu_Latn", "eng_Latn", **known)
 
 
 def sized(source, target):
@@ -34,7 +34,7 @@ def sized(source, target):
 def test_the_typical_ratio_is_the_median_and_the_mad():
     random = np.random.default_rng(0)
     sizes = random.integers(20, 300, (801, 2))
-    lengths, other = Lengths(), Lengths()
+    lengths, other = LengthHistogram(), LengthHistogram()
     for number, (source, target) in enumerate(sizes):
         (lengths if number % 2 else other).add(sized(source, target))
     lengths.update(other)
@@ -46,7 +46,7 @@ def test_the_typical_ratio_is_the_median_and_the_mad():
 
 
 def test_with_a_third_of_junk_the_junk_is_dropped():
-    lengths = Lengths()
+    lengths = LengthHistogram()
     random = np.random.default_rng(1)
     for number in range(900):
         typical = 2.0 * math.exp(random.normal(0, 0.15))
@@ -58,7 +58,7 @@ def test_with_a_third_of_junk_the_junk_is_dropped():
 
 
 def test_too_few_pairs_teach_nothing():
-    few = about(learnt=Learnt(99, 0.0, 0.1))
+    few = about(learnt=LengthRatios(99, 0.0, 0.1))
     assert ratio(few)(sized(20, 400)) == sized(20, 400)
     assert isinstance(ratio(few, pairs=50)(sized(20, 400)), Dropped)
 
@@ -66,7 +66,7 @@ def test_too_few_pairs_teach_nothing():
 def test_how_often_is_counted_as_counter_does():
     random = np.random.default_rng(0)
     texts = [f"{number}" for number in random.integers(0, 700, 2000)]
-    seen, oracle = Seen(len(texts)), Counter()
+    seen, oracle = TextCounter(len(texts)), Counter()
     for text in texts:
         assert seen.count(text) == oracle[text]
         assert seen.add(text) == oracle[text]
@@ -74,7 +74,7 @@ def test_how_often_is_counted_as_counter_does():
     for _ in range(300):
         seen.add("often")
     assert seen.count("often") == 255
-    small = Seen(2)
+    small = TextCounter(2)
     with pytest.raises(ValueError, match="more distinct texts"):
         for text in texts:
             small.add(text)
@@ -101,7 +101,7 @@ def test_overlap_is_found_on_either_side_by_line_and_by_eight_words():
 @pytest.mark.parametrize(("code", "unit"), [("zho_Hans", 2), ("tha_Thai", 4)])
 def test_where_words_are_not_spaced_characters_count(code, unit):
     letters = "".join(chr(ord("一" if unit == 2 else "ก") + number) for number in range(40))
-    rule = overlap(About(code, "eng_Latn", overlap={"test": {code: [letters]}}))
+    rule = overlap(RuleContext(code, "eng_Latn", overlap={"test": {code: [letters]}}))
     for length in range(1, 40):
         result = rule(Pair(f"{letters[:length]}x", "y", code, "made_up", 1))
         assert isinstance(result, Dropped) == (length >= 8 * unit)

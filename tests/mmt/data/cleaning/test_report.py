@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from mmt.data.cleaning.cascade import Outcome, Tally
-from mmt.data.cleaning.corpus_rules import Learnt
+from mmt.data.cleaning.corpus_rules import LengthRatios
 from mmt.data.cleaning.report import Report
 from mmt.data.cleaning.rules import Dropped
 from mmt.data.pair import Pair
@@ -23,7 +23,7 @@ def report():
             reason = ["", "tags", "overlap: a", "overlap: a + b", "numbers"][line % (3 + place)]
             dropped = Dropped(reason, "why") if reason else example
             tally.add(example, Outcome(dropped, ("normalise",) if line == 7 else ()))
-    learnt = {"arb_Arab": Learnt(2400, 0.1, 0.2), "deu_Latn": Learnt(42, 0.0, 0.1)}
+    learnt = {"arb_Arab": LengthRatios(2400, 0.1, 0.2), "deu_Latn": LengthRatios(42, 0.0, 0.1)}
     rules = "[clean]\nratio = { pairs = 100 }\n"
     return Report("dirty", rules, learnt, tallies, "abc", ("deu_Latn",))
 

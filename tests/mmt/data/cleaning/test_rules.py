@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmt.data.cleaning import rules
-from mmt.data.cleaning.rules import About, Dropped
+from mmt.data.cleaning.rules import Dropped, RuleContext
 from mmt.data.pair import Pair
 
 
 def judged(rule, source, target, language="deu_Latn", **settings):
     """What a rule makes of a pair: the reason, the changed sides, or None."""
-    about = About(language, "eng_Latn")
+    about = RuleContext(language, "eng_Latn")
     pair = Pair(source, target, language, "made_up", 1)
     result = getattr(rules, rule)(about, **settings)(pair)
     if isinstance(result, Dropped):
@@ -134,7 +134,7 @@ def test_joiners_that_spelling_needs_stay():
 )
 def test_settings_out_of_range_are_errors(rule, settings, message, as_users_have_it):
     with pytest.raises(ValueError, match=message):
-        getattr(rules, rule)(About("deu_Latn", "eng_Latn"), **settings)
+        getattr(rules, rule)(RuleContext("deu_Latn", "eng_Latn"), **settings)
 
 
 def test_a_line_in_another_language_is_dropped_if_it_can_be_identified():

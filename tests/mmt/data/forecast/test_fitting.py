@@ -12,8 +12,8 @@ from tests.mmt.data.forecast.conftest import COUNTS, STEPS
 
 @pytest.mark.parametrize("most", [3.0, 7.31])
 def test_a_cap_is_kept(make, most):
-    mixture = fitting.capped(make, mixing.Mixing(max_epochs=most), STEPS)
-    assert fitting.capped(make, mixture, STEPS) is mixture
+    mixture = fitting.cap_mixture(make, mixing.Mixing(max_epochs=most), STEPS)
+    assert fitting.cap_mixture(make, mixture, STEPS) is mixture
     foreseen = forecast.forecast(make(mixture), STEPS)
     worst = max(row["epochs"] for row in foreseen.rows)
     assert most * 0.9 < worst <= most

@@ -8,7 +8,7 @@ import pytest
 from mmt.cli.main import main
 from mmt.data import mixing, pipeline
 from mmt.data.forecast import forecast, request
-from mmt.data.forecast.request import Asked
+from mmt.data.forecast.request import ForecastArguments
 from tests.helpers.streams import LENGTHS, write_cache
 
 COUNTS = {"deu_Latn": 500, "yor_Latn": 30}
@@ -30,10 +30,10 @@ def by_hand(directory, mixture, steps=50, lengths=LENGTHS, batch_size=8):
 
 
 def test_flags_alone_describe_a_mixture(directory):
-    foreseen, fitted = request.foresee(Asked(str(directory), 50, 8, 3.0))
+    foreseen, fitted = request.make_forecast(ForecastArguments(str(directory), 50, 8, 3.0))
     assert fitted is None
     assert foreseen == by_hand(directory, mixing.Mixing(3.0), lengths=forecast.LENGTHS)
-    capped, _ = request.foresee(Asked(str(directory), 6, 4, 3.0, max_epochs=1.5))
+    capped, _ = request.make_forecast(ForecastArguments(str(directory), 6, 4, 3.0, max_epochs=1.5))
     assert max(row["epochs"] for row in capped.rows) < 1.6
 
 
@@ -42,30 +42,44 @@ def test_a_gin_file_sets_what_flags_do_not(directory):
         f"CACHE_DIR={directory}", f"TASK_FEATURE_LENGTHS={LENGTHS}", "BATCH_SIZE=8",
         "TRAIN_STEPS=50", "TEMPERATURE=2.0", "MIXTURE_OR_TASK_NAME=toy",
     ]  # fmt: skip
-    foreseen, _ = request.foresee(Asked(), [MODEL, GIN], bindings)
+    foreseen, _ = request.make_forecast(ForecastArguments(), [MODEL, GIN], bindings)
     assert foreseen == by_hand(directory, mixing.Mixing(2.0))
-    foreseen, _ = request.foresee(Asked(steps=70, temperature=4.0), [MODEL, GIN], bindings)
+    foreseen, _ = request.make_forecast(
+        ForecastArguments(steps=70, temperature=4.0), [MODEL, GIN], bindings
+    )
     assert foreseen == by_hand(directory, mixing.Mixing(4.0), steps=70)
-    foreseen, fitted = request.foresee(Asked(fit="share>=0.3"), [MODEL, GIN], bindings)
+    foreseen, fitted = request.make_forecast(
+        ForecastArguments(fit="share>=0.3"), [MODEL, GIN], bindings
+    )
     assert foreseen == by_hand(directory, fitted)
-    foreseen, _ = request.foresee(Asked(str(directory), 50), [MODEL, GIN], bindings[1:-1])
+    foreseen, _ = request.make_forecast(
+        ForecastArguments(str(directory), 50), [MODEL, GIN], bindings[1:-1]
+    )
     assert foreseen == by_hand(directory, mixing.Mixing(2.0))
 
 
 @pytest.mark.parametrize(
     ("flags", "files", "message"),
     [
-        (Asked(), [], "missing: CORPUS, --steps, --batch; add them, or the run's --gin_file"),
-        (Asked(fit="epochs<=9", max_epochs=3.0), [], "allowed: --fit 'epochs<=N'"),
-        (Asked("cldr", batch=8), [], "missing: --steps; add"),
-        (Asked(batch=8), [MODEL, GIN], "missing: CORPUS, --steps; add"),
-        (Asked("nowhere", 1, 1), [], "no corpus at 'nowhere'"),
-        (Asked("tests", 1, 1), [], r"tests holds neither a cache \(manifest.json\) nor a corpus"),
+        (
+            ForecastArguments(),
+            [],
+            "missing: CORPUS, --steps, --batch; add them, or the run's --gin_file",
+        ),
+        (ForecastArguments(fit="epochs<=9", max_epochs=3.0), [], "allowed: --fit 'epochs<=N'"),
+        (ForecastArguments("cldr", batch=8), [], "missing: --steps; add"),
+        (ForecastArguments(batch=8), [MODEL, GIN], "missing: CORPUS, --steps; add"),
+        (ForecastArguments("nowhere", 1, 1), [], "no corpus at 'nowhere'"),
+        (
+            ForecastArguments("tests", 1, 1),
+            [],
+            r"tests holds neither a cache \(manifest.json\) nor a corpus",
+        ),
     ],
 )
 def test_missing_settings_are_named(flags, files, message):
     with pytest.raises(ValueError, match=message):
-        request.foresee(flags, files)
+        request.make_forecast(flags, files)
 
 
 def test_a_run_directory_is_not_a_cache(directory, tmp_path):
@@ -73,7 +87,7 @@ def test_a_run_directory_is_not_a_cache(directory, tmp_path):
     shutil.copy(directory / "vocabulary.model", tmp_path)
     (tmp_path / "config.gin").touch()
     with pytest.raises(ValueError, match=r"is a run, not a cache: give --gin_file=.*/config.gin"):
-        request.foresee(Asked(str(tmp_path), 1, 1))
+        request.make_forecast(ForecastArguments(str(tmp_path), 1, 1))
 
 
 def test_the_command_prints_the_forecast(directory, tmp_path, capsys):

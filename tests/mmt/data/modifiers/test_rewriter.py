@@ -70,9 +70,7 @@ def test_context_is_the_lines_before_in_the_document(cached, vocabulary):
     plain = pipeline.train_batches(
         cached[0], feature_lengths=lengths, **options, mixing=stage.mixing
     )
-    batches = pipeline.train_batches(
-        cached[0], feature_lengths=lengths, **options, stages=[stage]
-    )
+    batches = pipeline.train_batches(cached[0], feature_lengths=lengths, **options, stages=[stage])
     counts = Counter()
     for _ in range(40):
         both = zip(texts_of(next(plain), vocabulary), texts_of(next(batches), vocabulary),
@@ -245,7 +243,7 @@ def test_changed_examples_have_no_alignment(cached, vocabulary):
     opened = cache.open_cache(cached[0])
     for code in COUNTS:
         targets = opened.lengths(code, "train")[:, 1].sum()
-        alignments.write(alignments.file(opened, code), np.full(targets, 2, np.uint16))
+        alignments.write(alignments.path_of(opened, code), np.full(targets, 2, np.uint16))
     batches = stream(cached, {"upper_case": 0.5}, packing=False, alignment=True)
     seen = Counter()
     for batch in (next(batches) for _ in range(10)):
@@ -263,7 +261,11 @@ def test_changed_examples_have_no_alignment(cached, vocabulary):
 def test_a_stage_has_its_own_modifiers(cached, vocabulary):
     planned = [Stage({"examples": 64}, Mixing(1.0), {"upper_case": 1.0}), Stage()]
     batches = pipeline.train_batches(
-        cached[0], stages=planned, feature_lengths=LONG, batch_size=16, virtual_shards=8,
+        cached[0],
+        stages=planned,
+        feature_lengths=LONG,
+        batch_size=16,
+        virtual_shards=8,
         packing=False,
     )
     steps = [texts_of(next(batches), vocabulary) for _ in range(8)]
