@@ -17,7 +17,7 @@ from mmt import suggest
 Number = int | float
 
 HUGE = 1e18  # larger than any count, time or loss
-_MOST = 2**31 - 1  # the largest dimension of an array or token id
+_MAX_INT = 2**31 - 1  # the largest dimension of an array or token id
 _RANGE = "range"
 _SCALARS = {
     int: "a whole number", float: "a number", str: "text", bool: "True or False",
@@ -39,8 +39,10 @@ class Range(NamedTuple):
 
     def holds(self, number: Number) -> bool:
         """Returns whether `number` is in the range; NaN never is."""
-        enough = number > self.low if self.above else number >= self.low
-        return enough and (number < self.high if self.below else number <= self.high + self.slack)
+        above_low = number > self.low if self.above else number >= self.low
+        return above_low and (
+            number < self.high if self.below else number <= self.high + self.slack
+        )
 
     def allowed(self, number: Number) -> str:
         """Returns the allowed numbers in words: '1 or more', '0 to 1', '0 <= x < 1'."""
@@ -75,7 +77,7 @@ class Words(NamedTuple):
     annotation: Callable[[Any], str]
 
 
-def check(instance: Any, *, most: int | None = _MOST, words: Words | None = None) -> None:
+def check(instance: Any, *, most: int | None = _MAX_INT, words: Words | None = None) -> None:
     """Raises ValueError for a field that does not fit its annotation or its range.
 
     An int fits float too; a bool is no number, a text no sequence of texts.
@@ -160,8 +162,8 @@ def _numbers(value: Any) -> Iterable[Number]:
     """Yields the numbers of a field's value: itself, or those of a tuple or mapping; none for None.
     """
     values = value.values() if isinstance(value, Mapping) else value
-    several = (value,) if isinstance(value, int | float | None) else values
-    return [number for number in several if number is not None]
+    items = (value,) if isinstance(value, int | float | None) else values
+    return [number for number in items if number is not None]
 
 
 def short(value: Any) -> str:
@@ -170,13 +172,13 @@ def short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _python(kind: Any) -> str:
+def _python_type(kind: Any) -> str:
     if typing.get_origin(kind) is collections.abc.Callable:
         return "a function"
     if typing.get_origin(kind) is collections.abc.Sequence:
-        return f"list[{_python(*typing.get_args(kind))}]"
+        return f"list[{_python_type(*typing.get_args(kind))}]"
     if typing.get_origin(kind) is types.UnionType:
-        return " | ".join(map(_python, typing.get_args(kind)))
+        return " | ".join(map(_python_type, typing.get_args(kind)))
     if kind is types.NoneType:
         return "None"
     return kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
@@ -185,24 +187,24 @@ def _python(kind: Any) -> str:
 _JSON = {str: "text", int: "a whole number", float: "a number", types.NoneType: "null"}
 
 
-def _json(kind: Any) -> str:
+def _json_type(kind: Any) -> str:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is types.UnionType:
-        return " or ".join(map(_json, inner))
+        return " or ".join(map(_json_type, inner))
     if origin is tuple:
-        return f"a list (in Python a tuple), each item {_json(inner[0])}"
+        return f"a list (in Python a tuple), each item {_json_type(inner[0])}"
     if origin is not None:
-        return f"an object, each value {_json(inner[1])}"
+        return f"an object, each value {_json_type(inner[1])}"
     return _JSON.get(kind, f"a {kind.__name__}")
 
 
 PYTHON = Words(
     "{owner}.{name} = {value}; allowed: {allowed}",
     "{owner}.{name} = {value}; allowed: {allowed}",
-    _python,
+    _python_type,
 )
 JSON = Words(
-    "{name} is {value}; expected {allowed}", "{name} is {value}; allowed: {allowed}", _json
+    "{name} is {value}; expected {allowed}", "{name} is {value}; allowed: {allowed}", _json_type
 )
 
 
@@ -220,7 +222,7 @@ def difference(where: str, was: Any, now: Any) -> tuple[str, Any, Any]:
         if len(was) == len(now) and isinstance([*was, ""][0], dict):
             index = next(index for index, item in enumerate(was) if item != now[index])
             return difference(f"{where}[{index}]", was[index], now[index])
-        less, more = ([x for x in a if x not in b] for a, b in ((was, now), (now, was)))
-        if less or more:
-            return f"{where} (without equal parts)", less, more
+        removed, added = ([x for x in a if x not in b] for a, b in ((was, now), (now, was)))
+        if removed or added:
+            return f"{where} (without equal parts)", removed, added
     return where, was, now

@@ -218,10 +218,10 @@ def _tag_key(name: str) -> str:
 
 def _name_key(name: str) -> str:
     """Returns a key that is equal for "Mi'kmaq" and 'miʼkmaq', and for 'Māori' and 'maori'."""
-    plain = re.sub("[ʻʼʾ’‘`´]", "'", name)
-    if not plain.isascii():
-        plain = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", plain))
-    return _tag_key(plain)
+    folded = re.sub("[ʻʼʾ’‘`´]", "'", name)
+    if not folded.isascii():
+        folded = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", folded))
+    return _tag_key(folded)
 
 
 def _titled(name: str) -> bool:

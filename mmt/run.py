@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"  # in a run directory and in a cache
 SIDES = ("source", "target")
-_NEW = ".new-"  # begins the name of a temporary directory whose files move into a run
+_TEMPORARY_PREFIX = ".new-"  # begins the name of a temporary directory whose files move into a run
 
 
 class Run:
@@ -228,12 +228,12 @@ class Run:
         """
         if count < 1:
             raise ValueError(f"the last {count} checkpoints; allowed: 1 or more")
-        every = self.checkpoint_steps()
-        steps = [other for other in every if step is None or other <= step]
+        all_steps = self.checkpoint_steps()
+        steps = [kept_step for kept_step in all_steps if step is None or kept_step <= step]
         if len(steps) < count or (step is not None and steps[-1] != step):
             raise ValueError(
                 f"the last {count} checkpoints{'' if step is None else f' up to {step}'}: "
-                f"{self.directory} has {', '.join(map(str, every)) or 'none'} (a run keeps "
+                f"{self.directory} has {', '.join(map(str, all_steps)) or 'none'} (a run keeps "
                 "checkpoint.Policy.keep checkpoints)"
             )
         return steps[-count:]
@@ -277,9 +277,11 @@ class Run:
         cache.manifest.check_goes_on(self)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            for left in self.directory.glob(f"{_NEW}*"):
-                shutil.rmtree(left)
-            with tempfile.TemporaryDirectory(prefix=_NEW, dir=self.directory) as temporary:
+            for unfinished in self.directory.glob(f"{_TEMPORARY_PREFIX}*"):
+                shutil.rmtree(unfinished)
+            with tempfile.TemporaryDirectory(
+                prefix=_TEMPORARY_PREFIX, dir=self.directory
+            ) as temporary:
                 new = Run(temporary)
                 for file in set(cache.vocabulary_files().values()):
                     shutil.copy(file, new.directory / file.name)

@@ -31,7 +31,9 @@ from mmt.step import Step
 from mmt.system import status
 
 _IMPORTED = time.monotonic()
-_commands = itertools.count()  # a command is started once, whatever it trains after its first run
+_command_starts = (
+    itertools.count()
+)  # a command is started once, whatever it trains after its first run
 
 
 class Timings:
@@ -48,16 +50,18 @@ class Timings:
         self._read_bytes = sum(digests.size(each.directory / str(step)) for each in checkpoints)
         self._row: dict[str, Any] | None = None  # of this start, until its first step is done
         self._restored, self._first = time.perf_counter(), 0.0
-        shown = bool(status.seconds())  # by a command; a program may have done other work before
-        self._done = not (distributed.is_first() and shown and next(_commands) == 0)
+        shows_phases = bool(
+            status.seconds()
+        )  # by a command; a program may have done other work before
+        self._done = not (distributed.is_first() and shows_phases and next(_command_starts) == 0)
         self._half_line = not _ends_with_newline(self._file)
 
     def __call__(self, now: Step) -> None:
         if not self._done and now.number > self._step:  # else hooks of the resumed step
-            self._started(now)
+            self._record_start(now)
         self.saved(now.log)
 
-    def _started(self, now: Step) -> None:
+    def _record_start(self, now: Step) -> None:
         """Notes the start at its first step, and writes it when that has been computed."""
         clock = time.perf_counter()
         if self._row is not None:
@@ -120,7 +124,9 @@ def _process_seconds() -> float:
     """Returns the seconds since this process began; without /proc, since this module was loaded."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        began = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # seconds after the start of the machine
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - began
+        process_start = int(fields[19]) / os.sysconf(
+            "SC_CLK_TCK"
+        )  # seconds after the start of the machine
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - process_start
     except (OSError, AttributeError):  # another system
         return time.monotonic() - _IMPORTED
