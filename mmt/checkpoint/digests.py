@@ -95,7 +95,7 @@ def set_aside(directory: Path) -> Path:
 
 
 def _files(directory: Path) -> dict[str, int]:
-    """Returns the size of every file by name, without top-level files such as Orbax's time stamps."""
+    """Returns the size of every file by name, without Orbax's time stamps."""
     sizes = {}
     for path in directory.glob("*/**/*"):
         if path.is_file():

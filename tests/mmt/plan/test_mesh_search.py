@@ -34,7 +34,7 @@ def test_candidates_are_the_files_and_all_factorisations():
 
 def test_gshards_own_layout_is_among_the_fastest(gshard):
     """One expert on each core, the batch over all cores: section 3.3 of the paper."""
-    names = [row.layout.file for row in gshard.ranked[: mesh_search.SHOWN]]
+    names = [row.layout.file for row in gshard.ranked[: mesh_search.TABLE_ROWS]]
     assert "data.gin" in names
     seconds = [row.step.seconds for row in gshard.ranked]
     assert seconds == sorted(seconds)
@@ -52,7 +52,7 @@ def test_every_mesh_is_counted(gshard):
 def test_the_table_ends_with_the_lines_that_select_the_best(gshard):
     lines = gshard.table().splitlines()
     assert lines[0].split() == ["mesh", "step", "compute", "memory", "links", "GiB", "MFU", "from"]
-    assert len(lines[1 : lines.index("")]) == mesh_search.SHOWN
+    assert len(lines[1 : lines.index("")]) == mesh_search.TABLE_ROWS
     best = gshard.ranked[0].layout
     assert lines[-2:] == best.bindings
     config.load([*GSHARD, compile.MESH], lines[-2:])
