@@ -357,7 +357,9 @@ def _heartbeats(log: Log, health: Health) -> Iterator[StepProgress]:
     first = first_heartbeat(start, jax.process_index(), jax.process_count(), health)
     directory = log.path.parent
     directories = (directory, data_root(), tempfile.gettempdir())
-    with heartbeats(progress, first, Run(directory).hosts, say=log.say, watched=directories):
+    with heartbeats(
+        progress, first, Run(directory).hosts, say=log.say, disk_directories=directories
+    ):
         yield progress
 
 

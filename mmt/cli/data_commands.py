@@ -46,8 +46,8 @@ def make_identifier(run: "Run") -> None:
     status.begin("training the language identifier")
     settings = config.configured(identify.IdentifierConfig)()
     source = config.configured(recipe.CacheConfig)()
-    opened = cache.open_cache(Path(source.directory))
-    if reason := identify.add_to_run(run, source.corpus, cache=opened, config=settings):
+    built_cache = cache.open_cache(Path(source.directory))
+    if reason := identify.add_to_run(run, source.corpus, cache=built_cache, config=settings):
         print(f"mmt: the run has no language identifier: {reason}", file=sys.stderr)
 
 
@@ -92,8 +92,8 @@ def _clean(args: argparse.Namespace) -> None:
     sides = args.explain.replace("\\t", "\t").split("\t")
     if len(sides) != 2:
         raise ValueError(f"--explain {args.explain!r}: expected source<TAB>target")
-    every = cascade.test_sets(corpus, tests)
-    print(cascade.explain(corpus, (sides[0], sides[1]), args.language, book=book, tests=every))
+    all_tests = cascade.test_sets(corpus, tests)
+    print(cascade.explain(corpus, (sides[0], sides[1]), args.language, book=book, tests=all_tests))
 
 
 def _languages(args: argparse.Namespace) -> None:
@@ -161,13 +161,19 @@ def _forecast(args: argparse.Namespace) -> None:
 
     if args.bindings and not args.gin_file:
         raise ValueError("--gin.… bindings change a gin file: name it with --gin_file")
-    asked = request.Asked(*(getattr(args, name) for name in request.Asked._fields))
-    expected, fitted = request.foresee(asked, args.gin_file or (), args.bindings)
+    request_arguments = request.Asked(*(getattr(args, name) for name in request.Asked._fields))
+    mixture_forecast, fitted = request.foresee(
+        request_arguments, args.gin_file or (), args.bindings
+    )
     if args.figure:
         from eval.report.figures import mixture
 
-        mixture.save(expected, Path(args.figure))
-    print("\n".join(map(as_json, expected.rows)) if args.json else forecast.table(expected))
+        mixture.save(mixture_forecast, Path(args.figure))
+    print(
+        "\n".join(map(as_json, mixture_forecast.rows))
+        if args.json
+        else forecast.table(mixture_forecast)
+    )
     if fitted:
         print(fitting.gin(fitted), file=sys.stderr if args.json else sys.stdout)
 
@@ -175,8 +181,8 @@ def _forecast(args: argparse.Namespace) -> None:
 def _consumed(args: argparse.Namespace) -> None:
     from mmt.data import ledger
 
-    seen = ledger.load(args.model_dir)
-    print("\n".join(map(as_json, seen["rows"])) if args.json else ledger.table(seen))
+    consumed = ledger.load(args.model_dir)
+    print("\n".join(map(as_json, consumed["rows"])) if args.json else ledger.table(consumed))
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {

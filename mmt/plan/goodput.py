@@ -249,8 +249,8 @@ class _SimulatedRun:
                 raise ValueError(
                     f"the run does not end: {_MAX_FAILURES:,} failures, and "
                     f"{self.left / HOUR:,.0f} of {self.run.work / HOUR:,.0f} hours of training "
-                    f"are left; a failure comes every {self.run.mean_between:,.0f} s on average, a restart takes "
-                    f"{self.run.restart:,.0f} s"
+                    f"are left; a failure comes every {self.run.mean_between:,.0f} s on average, "
+                    f"a restart takes {self.run.restart:,.0f} s"
                 )
         return self
 
