@@ -28,7 +28,7 @@ _SCALARS = {
 class Range(NamedTuple):
     """The numbers from `low` to `high`, without `low` if `above`, without `high` if `below`.
 
-    slack: how far rounding errors may exceed `high`.
+    slack: tolerance for rounding errors above `high`.
     """
 
     low: Number
@@ -49,7 +49,7 @@ class Range(NamedTuple):
         if self.high >= HUGE and not number > self.high:
             return f"above {self.low}" if self.above else f"{self.low} or more"
         if self.above or self.below:
-            signs = ["<" if without else "<=" for without in (self.above, self.below)]
+            signs = ["<" if is_excluded else "<=" for is_excluded in (self.above, self.below)]
             return f"{self.low} {signs[0]} x {signs[1]} {self.high}"
         return f"{self.low} to {self.high}"
 
@@ -77,12 +77,12 @@ class Words(NamedTuple):
     annotation: Callable[[Any], str]
 
 
-def check(instance: Any, *, most: int | None = _MAX_INT, words: Words | None = None) -> None:
+def check(instance: Any, *, max_int: int | None = _MAX_INT, words: Words | None = None) -> None:
     """Raises ValueError for a field that does not fit its annotation or its range.
 
     An int fits float too; a bool is no number, a text no sequence of texts.
 
-    most: the largest absolute value of an int.
+    max_int: the largest absolute value of an int; None: no limit.
     words: PYTHON if None; or JSON.
     """
     words = words or PYTHON
@@ -96,8 +96,8 @@ def check(instance: Any, *, most: int | None = _MAX_INT, words: Words | None = N
                     owner=owner, name=field.name, value=short(value), allowed=allowed
                 )
             )
-        if most is not None and type(value) is int and abs(value) > most:
-            raise ValueError(f"{owner}.{field.name} = {value}; allowed: -{most} to {most}")
+        if max_int is not None and type(value) is int and abs(value) > max_int:
+            raise ValueError(f"{owner}.{field.name} = {value}; allowed: -{max_int} to {max_int}")
     for field in dataclasses.fields(instance):
         if _RANGE in field.metadata:
             bounds, value = field.metadata[_RANGE], getattr(instance, field.name)
@@ -208,21 +208,23 @@ JSON = Words(
 )
 
 
-def difference(where: str, was: Any, now: Any) -> tuple[str, Any, Any]:
-    """Returns the key of the first difference between two settings, and both values.
+def difference(where: str, old: Any, new: Any) -> tuple[str, Any, Any]:
+    """Returns the path of the first difference between two settings, and both values.
+
+    where: the path of the settings themselves, the start of the result.
 
     >>> difference("stages", [{"until": {"steps": 5}}], [{"until": {"steps": 9}}])
     ('stages[0].until.steps', 5, 9)
     """
-    if isinstance(was, dict) and isinstance(now, dict):
-        for key in sorted(was.keys() & now.keys()):
-            if was[key] != now[key]:
-                return difference(f"{where}.{key}", was[key], now[key])
-    if isinstance(was, list) and isinstance(now, list):
-        if len(was) == len(now) and isinstance([*was, ""][0], dict):
-            index = next(index for index, item in enumerate(was) if item != now[index])
-            return difference(f"{where}[{index}]", was[index], now[index])
-        removed, added = ([x for x in a if x not in b] for a, b in ((was, now), (now, was)))
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() & new.keys()):
+            if old[key] != new[key]:
+                return difference(f"{where}.{key}", old[key], new[key])
+    if isinstance(old, list) and isinstance(new, list):
+        if len(old) == len(new) and isinstance([*old, ""][0], dict):
+            index = next(index for index, item in enumerate(old) if item != new[index])
+            return difference(f"{where}[{index}]", old[index], new[index])
+        removed, added = ([x for x in a if x not in b] for a, b in ((old, new), (new, old)))
         if removed or added:
             return f"{where} (without equal parts)", removed, added
-    return where, was, now
+    return where, old, new

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from mmt import distributed
-from mmt.checkpoint import Checkpoints, Policy, raised_alone
+from mmt.checkpoint import Checkpoints, Policy, without_duplicate_logs
 from mmt.health import Health, StepProgress, first_heartbeat, heartbeats
 from mmt.metrics import Log
 from mmt.run import Run
@@ -325,7 +325,7 @@ class OpenRun(NamedTuple):
 
 
 @contextlib.contextmanager
-def opened(
+def open_run(
     program: Trainer, languages: Sequence[str], corpora: Sequence[tuple[str, str]], *,
     model_dir: str, steps: int, policy: Policy, health: Health,
 ) -> Iterator[OpenRun]:  # fmt: skip
@@ -336,7 +336,7 @@ def opened(
     with (
         distributed.held(model_dir),
         preemption() as preempt,  # until all is written
-        raised_alone(),
+        without_duplicate_logs(),
         Checkpoints(model_dir, policy) as checkpoints,
         Checkpoints(model_dir, policy, recovery=True) as recovery,
         Log(model_dir, steps, languages=languages, corpora=corpora, every=program.log_every,

@@ -259,7 +259,7 @@ def merged(values: list[Any], where: str = "state") -> Any:
     }
 
 
-def whole(tree: Any) -> Any:
+def to_first_device(tree: Any) -> Any:
     """Returns distributed arrays complete on one device of the first process; None in the others.
 
     All processes must call it. Every host, and the first device, need memory for all arrays.

@@ -80,7 +80,7 @@ class ValidationLoss(_HeldOutHook):
     gives_losses: ClassVar[bool] = True  # the order of the data may depend on them
 
     def _measure(self, now: Step) -> None:
-        note_validation(now, _evaluate(now, self.batches))
+        record_validation(now, _evaluate(now, self.batches))
 
 
 @dataclasses.dataclass
@@ -194,7 +194,7 @@ def _with_progress(now: Step, batches: Iterable[Rows], phase: str) -> Iterator[R
         batches.share(now.program.layout.rows)
         held_out = batches.languages()
     numbers = {code: number for number, code in enumerate(held_out, start=1)}
-    with now.long(phase, len(numbers)) as advance:
+    with now.long_phase(phase, len(numbers)) as advance:
         for batch in batches:
             code = _first_language(batch, all_languages)
             advance(code if code in numbers else "", numbers.get(code, 0))
@@ -223,7 +223,7 @@ def _by_language(now: Step, total: Meters) -> dict[str, float]:
     }
 
 
-def note_validation(now: Step, total: Meters) -> None:
+def record_validation(now: Step, total: Meters) -> None:
     """Writes the validation losses, and the changes of the data that follow from them.
 
     total: sums over all held-out batches.

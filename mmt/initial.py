@@ -97,9 +97,10 @@ def check_rule(rule: Rule, model_dir: str | Path, model: Transformer) -> set[str
 def check(program: Any, manifest: Any, model_dir: str | Path) -> None:
     """Checks a run before its directory is changed.
 
-    Raises ValueError if a vocabulary has more pieces than the model has embeddings, if a model that
-    routes by language has other languages, if the directory holds another model's checkpoints, if
-    the teacher has other vocabularies, and as `check_parents` does.
+    Raises:
+      ValueError: a vocabulary has more pieces than the model has embeddings, a model that routes by
+        language has other languages, the directory holds another model's checkpoints, the teacher
+        has other vocabularies, or `check_parents` fails.
     """
     check_parents(program, model_dir)
     config, pieces = program.model.config, manifest.vocabulary_size
@@ -119,7 +120,10 @@ def check(program: Any, manifest: Any, model_dir: str | Path) -> None:
 
 
 def add_corpora(batches: Any, model_dir: str | Path) -> tuple[tuple[str, str], ...]:
-    """Returns the corpora whose losses a run sums up, and has the batches name them."""
+    """Returns (language, corpus) of each loss that a run logs, and adds corpus ids to the batches.
+
+    Returns () if losses are logged by language.
+    """
     corpora = _counted_corpora(batches.manifest, model_dir)
     if corpora:
         batches.add_corpus_ids()
@@ -127,10 +131,10 @@ def add_corpora(batches: Any, model_dir: str | Path) -> tuple[tuple[str, str], .
 
 
 def _counted_corpora(manifest: Any, model_dir: str | Path) -> tuple[tuple[str, str], ...]:
-    """Returns (language, corpus) of each loss that a run sums up; () if it does so by language.
+    """Returns (language, corpus) of each loss that a run logs; () if losses are by language.
 
-    It does so by language if no language has several corpora, and if it was begun so: a run of an
-    earlier version goes on as it was.
+    They are by language if no language has several corpora, or if the run was started so by an
+    earlier version.
     """
     table = manifest.corpus_table
     if len(table) == len({code for code, _ in table}):
@@ -142,7 +146,8 @@ def _counted_corpora(manifest: Any, model_dir: str | Path) -> tuple[tuple[str, s
 def _check_languages(program: Any, manifest: Any, model_dir: str | Path) -> None:
     """Checks the rows of the routing tables against the languages of the data.
 
-    Raises ValueError if their number differs, or if they are copied from a model of others.
+    Raises ValueError if their number differs, or if they are copied from a model with other
+    languages.
     """
     config, languages, parent = program.model.config, manifest.languages, program.initial_model_dir
     if config.languages != len(languages):
@@ -165,7 +170,7 @@ def check_parents(program: Any, model_dir: str | Path) -> None:
     for parent in filter(None, (program.initial_model_dir, teacher)):
         if Path(parent).resolve() == Path(model_dir).resolve():
             raise ValueError(
-                f"MODEL_DIR is {parent}, which the run starts or learns from: name a new directory"
+                f"MODEL_DIR is {parent}, the run's initial model or teacher: name a new directory"
             )
     if teacher:
         Run(teacher).best_step()
@@ -173,10 +178,10 @@ def check_parents(program: Any, model_dir: str | Path) -> None:
         check_rule(program.initial_rule, program.initial_model_dir, program.model)
 
 
-def takes_vocabulary_of(program: Any, model_dir: str | Path) -> Run | None:
+def embedding_parent(program: Any, model_dir: str | Path) -> Run | None:
     """Returns the initial model whose embeddings a new run copies.
 
-    None if the rule leaves them fresh, as `shared` does, or if the run has checkpoints already.
+    Returns None if the rule leaves embeddings fresh (`shared`), or if the run has checkpoints.
     """
     parent, rule = program.initial_model_dir, program.initial_rule
     is_new = not Run(model_dir).checkpoint_steps()
@@ -186,10 +191,16 @@ def takes_vocabulary_of(program: Any, model_dir: str | Path) -> Run | None:
 def parameters(
     rule: Rule, model_dir: str | Path, *, fresh: Any, model: Transformer, layout: Layout
 ) -> Any:
-    """Returns the `fresh` parameters of `model`, with those that `rule` copies from a trained
-    model.
+    """Returns the parameters of a new run: `fresh` ones, replaced where `rule` copies trained ones.
 
-    If an expert's weight comes from a dense layer, every expert gets a copy. `fresh` is donated.
+    If an expert's weight comes from a dense layer, every expert gets a copy.
+
+    Args:
+      rule: selects the parameters to copy.
+      model_dir: the run directory of the trained model.
+      fresh: initialised parameters of `model`; they are donated.
+      model: the new run's model.
+      layout: the new run's layout.
     """
     copied = check_rule(rule, model_dir, model)
     parent, old = restore(model_dir, layout)

@@ -96,11 +96,11 @@ def nearest(language: Language, among: Iterable[str], count: int = 3) -> list[La
     spelled = suggest.closest_names(language.name, names, count, cutoff=0.8)
 
     def distance(other: Language) -> tuple[int, ...]:
-        alike = other.name in spelled and other.name not in ("", language.name)
+        similar_name = other.name in spelled and other.name not in ("", language.name)
         same_family = other.family == language.family and other.family != "Isolate"
         same_script = other.script == language.script
         return (
-            other.iso3 != language.iso3, not alike, not (same_family and same_script),
+            other.iso3 != language.iso3, not similar_name, not (same_family and same_script),
             not same_family, not same_script,
         )  # fmt: skip
 
@@ -202,8 +202,8 @@ def _index() -> _Index:
 
 def _parse(line: str) -> Language:
     code, iso1, iso3, bcp47, name, native, script, family, aliases = line.split("\t")
-    others = tuple(aliases.split("; ")) if aliases else ()
-    return Language(code, iso1, iso3, bcp47, name, native, script, family, others)
+    alias_names = tuple(aliases.split("; ")) if aliases else ()
+    return Language(code, iso1, iso3, bcp47, name, native, script, family, alias_names)
 
 
 def _add(names: dict[str, list[Language]], key: str, language: Language) -> None:

@@ -221,17 +221,23 @@ class Layout:
         applies.
         """
         chosen: dict[str | None, Axes] = {None: None}
-        used: dict[str, str] = {}  # mesh axis -> logical axis
+        axis_owner: dict[str, str] = {}  # mesh axis -> logical axis
         for logical, physical in self.rules:
-            if logical in names and logical not in chosen and not used.keys() & _names(physical):
+            if (
+                logical in names
+                and logical not in chosen
+                and not axis_owner.keys() & _names(physical)
+            ):
                 chosen[logical] = physical
-                used |= dict.fromkeys(_names(physical), logical)
+                axis_owner |= dict.fromkeys(_names(physical), logical)
         for name in names:
             if name not in chosen:
                 row = next((row for row in self.rules if row[0] == name), None)
                 if row is None:
                     raise ValueError(f"no rule for axis {name!r}")
-                axis_users = {axis: used[axis] for axis in _names(row[1]) if axis in used}
+                axis_users = {
+                    axis: axis_owner[axis] for axis in _names(row[1]) if axis in axis_owner
+                }
                 raise ValueError(
                     f"rule {row}: mesh axis {', '.join(map(repr, axis_users))} already shards its "
                     f"axis {', '.join(map(repr, axis_users.values()))}; give {name!r} an "

@@ -112,7 +112,7 @@ class Step:
     guard: RunGuard = dataclasses.field(default_factory=RunGuard)
 
     @contextlib.contextmanager
-    def long(self, phase: str, total: int) -> Iterator[Callable[..., None]]:
+    def long_phase(self, phase: str, total: int) -> Iterator[Callable[..., None]]:
         """Shows a phase of `total` languages: "validating loss: German (12 of 129)".
 
         The hook calls the yielded function with the code and number of each language when it

@@ -37,9 +37,9 @@ _command_starts = (
 
 
 class Timings:
-    """Writes the rows. It is a hook; of several processes the first writes.
+    """A hook that writes the rows, in the first process.
 
-    checkpoints: whose saves are noted. step: the step that was resumed.
+    checkpoints: their saves are recorded. step: the step that was resumed.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Timings:
     ) -> None:
         self._file = Run(model_dir).timings
         self._checkpoints, self._step = checkpoints, step
-        self._read_bytes = sum(digests.size(each.directory / str(step)) for each in checkpoints)
+        self._read_bytes = sum(digests.size(source.directory / str(step)) for source in checkpoints)
         self._row: dict[str, Any] | None = None  # of this start, until its first step is done
         self._restored, self._first = time.perf_counter(), 0.0
         shows_phases = bool(
@@ -59,10 +59,10 @@ class Timings:
     def __call__(self, now: Step) -> None:
         if not self._done and now.number > self._step:  # else hooks of the resumed step
             self._record_start(now)
-        self.saved(now.log)
+        self.record_saves(now.log)
 
     def _record_start(self, now: Step) -> None:
-        """Notes the start at its first step, and writes it when that has been computed."""
+        """Records the start at its first step, and writes it when that step is computed."""
         clock = time.perf_counter()
         if self._row is not None:
             self._row["first_step"] = round(clock - self._first, 4)
@@ -80,13 +80,13 @@ class Timings:
             "read_bytes": self._read_bytes, "processes": jax.process_count(),
         }  # fmt: skip
 
-    def saved(self, log: Any) -> None:
+    def record_saves(self, log: Any) -> None:
         """Writes a row for each save that is complete."""
         rows = [
             {"save": write.step, "blocked": round(write.blocked, 4),
              "seconds": round(write.seconds, 4),
              "cpu_seconds": round(write.cpu_seconds, 4), "bytes": write.size}
-            for each in self._checkpoints for write in each.written()
+            for source in self._checkpoints for write in source.written()
         ]  # fmt: skip
         if rows and distributed.is_first():
             self._write(rows, log)

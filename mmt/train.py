@@ -59,7 +59,7 @@ def train(
     check(program, batches.manifest, model_dir)
     position(batches)  # raises where the processes read different data
     corpora = add_corpora(batches, model_dir)
-    with default_hooks.opened(
+    with default_hooks.open_run(
         program, batches.manifest.languages, corpora, model_dir=model_dir, steps=steps,
         policy=policy, health=health,
     ) as (preemption, checkpoints, recovery, log, progress):  # fmt: skip
@@ -90,7 +90,7 @@ def train(
             progress.enter("hooks", step + 1)
             state, step, loss = run_hooks(all_hooks, finished)
         saving.finish(log)
-        timings.saved(log)
+        timings.record_saves(log)
     if preemption.stopped and saving.checkpoint < steps:
         raise Terminated(f"stopped by a signal; checkpoint {saving.last_saved} is written")
     return state

@@ -137,7 +137,7 @@ class Trainer:
         parts, local_parts = self._parts
         for side in ("encoder", "decoder"):
             rows, length = batch[f"{side}_input_tokens"].shape
-            self.check_cut(rows * parts // local_parts, length, side=side)
+            self.check_divisible(rows * parts // local_parts, length, side=side)
         return {
             name: jax.make_array_from_process_local_data(self.layout.batch(), rows)
             for name, rows in batch.items()
@@ -169,7 +169,7 @@ class Trainer:
         Needs no devices. Raises ValueError where the batch does not divide over the mesh.
         """
         for side in ("encoder", "decoder"):
-            self.check_cut(*batch[f"{side}_input_tokens"].shape, side=side)
+            self.check_divisible(*batch[f"{side}_input_tokens"].shape, side=side)
         function = functools.partial(self._step, shardings=self.shardings)
         with self.layout.active():
             return jax.jit(function, donate_argnums=0).trace(self.shapes(languages), batch)
@@ -193,7 +193,7 @@ class Trainer:
             load, static_argnames="languages", out_shardings=self.layout.replicated()
         )
 
-    def plain(self) -> tuple[Callable[..., Any], Callable[..., Meters]]:
+    def uncompiled(self) -> tuple[Callable[..., Any], Callable[..., Meters]]:
         """Returns `step` and `evaluate` not compiled and without a mesh, for `jax.vmap`."""
         return self._step, self._evaluate
 
@@ -214,7 +214,7 @@ class Trainer:
         shapes = jax.eval_shape(saved_for_backward, self.shapes(languages).params, dict(batch))
         return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
 
-    def check_cut(self, rows: int, length: int, *, side: str) -> None:
+    def check_divisible(self, rows: int, length: int, *, side: str) -> None:
         """Raises ValueError where rows or routing groups do not divide over the mesh."""
         parts, moe_config = self.layout.parts("batch"), self.model.config.moe
         if rows % (parts * self.microbatches):

@@ -34,7 +34,7 @@ def write(directory: Path) -> None:
     (directory / FILE).write_text(text + "\n", encoding="utf-8")
 
 
-def noted(directory: Path) -> bool:
+def has_digests(directory: Path) -> bool:
     """Returns whether `digests.json` exists; older checkpoints and other programs have none."""
     return (directory / FILE).is_file()
 
@@ -65,7 +65,7 @@ def verify(directory: Path, pattern: str = "*", *, part: tuple[int, int] = (0, 1
     >>> verify(Path("run/checkpoints/6"), "params/*")  # doctest: +SKIP
     'params/d/4ab3e5 is missing'
     """
-    if not noted(directory):
+    if not has_digests(directory):
         return ""
     try:
         files = json.loads((directory / FILE).read_text(encoding="utf-8"))["files"]

@@ -112,7 +112,7 @@ def _damage_checked(
     try:
         yield
     except Exception as error:
-        if digests.noted(directory):
+        if digests.has_digests(directory):
             raise
         raise Damaged(f"checkpoint {directory} is damaged: {_first_line(error)}") from error
 
@@ -262,11 +262,11 @@ def _open_checkpoint(model_dir: str | Path, shapes: Any, step: int | None) -> It
 def _raise_differences(directory: Path, differences: list[str]) -> None:
     """Raises ValueError with the names of arrays that differ from the model, if there are any."""
     if differences:
-        more = f" and {len(differences) - 8} more" if len(differences) > 8 else ""
+        rest_note = f" and {len(differences) - 8} more" if len(differences) > 8 else ""
         kind = "training" if all(line.startswith(ARRAYS[1:]) for line in differences) else "model"
         raise ValueError(
             f"checkpoint {directory} is of another {kind}: "
-            f"{'; '.join(sorted(differences)[:8])}{more}"
+            f"{'; '.join(sorted(differences)[:8])}{rest_note}"
         )
 
 

@@ -49,7 +49,7 @@ class Write(NamedTuple):
 class Checkpoints:
     """The checkpoints of one run directory. Use as a context manager: leaving waits for writes.
 
-    Inside `raised_alone`, a failed write is reported once.
+    Inside `without_duplicate_logs`, a failed write is reported once.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ _PIECE_BYTES = 1 << 24
 
 
 @contextlib.contextmanager
-def raised_alone() -> Iterator[None]:
+def without_duplicate_logs() -> Iterator[None]:
     """Silences the logs of Orbax, asyncio and TensorStore for errors that are also raised.
 
     They log the same error once per array. After an error, late callbacks of TensorStore to a
@@ -70,7 +70,7 @@ def write_tree(
         lambda path, shape: _Lazy(shape, functools.partial(load, path_name(path), shape)), shapes
     )
     registry = type_handlers.create_type_handler_registry((_Lazy, _LazyHandler()))
-    with raised_alone():
+    with without_duplicate_logs():
         handler = ocp.PyTreeCheckpointHandler(type_handler_registry=registry)
         with ocp.Checkpointer(handler) as writer, as_os_error():
             writer.save(directory.absolute(), args=ocp.args.PyTreeSave(tree))

@@ -67,7 +67,7 @@ def _train_loaded(command: str) -> int:
     model = program.model.config
     batches.manifest.check_ids(pad=model.pad_id, eos=model.eos_id, start=model.start_id)
     train.check(program, batches.manifest, directory)
-    if parent := initial.takes_vocabulary_of(program, directory):
+    if parent := initial.embedding_parent(program, directory):
         batches.manifest.check_vocabulary_of(parent)
     if distributed.is_first() and not (run := Run(directory)).keeps_description():
         built_cache = cache.open_cache(Path(config.configured(recipe.CacheConfig)().directory))
@@ -214,8 +214,8 @@ def _extract(args: argparse.Namespace) -> None:
         from mmt.data.cleaning import prepare
 
         corpus = prepare.cleaned(corpora.load(args.pieces))
-        before, after = trim.trim(args.model, corpus, args.out)
-        print(f"{args.out}: {after:,} of {before:,} target pieces")
+        pieces_before, pieces_after = trim.trim(args.model, corpus, args.out)
+        print(f"{args.out}: {pieces_after:,} of {pieces_before:,} target pieces")
         return
     from mmt.convert import extract
 
@@ -263,8 +263,8 @@ def _extend(args: argparse.Namespace) -> None:
     from mmt.run import Run
 
     config.bind(args.bindings, [extend.Extension])
-    given = {"pieces": args.pieces, "rehearsal": args.rehearsal}
-    flags = {name: value for name, value in given.items() if value is not None}
+    flag_values = {"pieces": args.pieces, "rehearsal": args.rehearsal}
+    flags = {name: value for name, value in flag_values.items() if value is not None}
     options = config.configured(extend.Extension)(**flags)
     run, corpus = Run(args.model), corpora.load(args.corpus)
     if args.languages:

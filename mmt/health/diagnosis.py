@@ -153,8 +153,8 @@ def _disk(beats: Sequence[Heartbeat]) -> Iterator[HostProblem]:
     for directory, hosts in low.items():
         least_free = min(beat.free[directory] for beat in hosts) / 2**30
         names = ", ".join(dict.fromkeys(beat.name for beat in hosts[:8]))
-        more = f" and {len(hosts) - 8} more" if len(hosts) > 8 else ""
-        text = f"{names}{more}: {least_free:.2f} GiB free for {directory}"
+        rest_note = f" and {len(hosts) - 8} more" if len(hosts) > 8 else ""
+        text = f"{names}{rest_note}: {least_free:.2f} GiB free for {directory}"
         yield HostProblem("disk", tuple(beat.process for beat in hosts), text)
 
 

@@ -113,7 +113,7 @@ def read(directory: Path) -> list[Heartbeat]:
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
                 content = json.loads(file.read_bytes())
                 beat = Heartbeat(**content | {"health": Health(**content["health"])})
-                checked.check(beat, most=None)
+                checked.check(beat, max_int=None)
                 beats.append(beat)
     latest = max((beat.start for beat in beats), default=0.0)
     return sorted((b for b in beats if b.start == latest), key=lambda beat: beat.process)

@@ -41,23 +41,23 @@ def sizes(file: Path) -> tuple[int, int]:
     Raises ValueError with the line for a number that Slurm would not take, and for a script that
     does not say how many tasks there are.
     """
-    given: dict[str, int] = {}
+    requested: dict[str, int] = {}
     for number, line in enumerate(_lines(file), start=1):
         match = _DIRECTIVE.match(line)
         name = _LONG_NAMES.get(match[1], match[1]) if match else ""
         if match and name in _SIZE_OPTIONS:
             if not (match[2] or "").isdigit() or not int(match[2]):
                 raise ValueError(f"{file}:{number}: {name} is {match[2]!r}; allowed: 1 or more")
-            given[name] = int(match[2])
-    if "nodes" not in given and "ntasks" not in given:
+            requested[name] = int(match[2])
+    if "nodes" not in requested and "ntasks" not in requested:
         raise ValueError(
             f"{file}: the number of tasks is missing: no #SBATCH --nodes and no --ntasks"
         )
-    nodes = given.get("nodes", 1)
-    tasks_per_node = given.get("ntasks-per-node") or -(-given.get("ntasks", nodes) // nodes)
-    if "ntasks" in given and nodes * tasks_per_node != given["ntasks"]:
+    nodes = requested.get("nodes", 1)
+    tasks_per_node = requested.get("ntasks-per-node") or -(-requested.get("ntasks", nodes) // nodes)
+    if "ntasks" in requested and nodes * tasks_per_node != requested["ntasks"]:
         raise ValueError(
-            f"{file}: {given['ntasks']} tasks on {nodes} nodes of {tasks_per_node} tasks each"
+            f"{file}: {requested['ntasks']} tasks on {nodes} nodes of {tasks_per_node} tasks each"
         )
     return nodes, tasks_per_node
 

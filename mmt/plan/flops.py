@@ -18,7 +18,7 @@ class Work(NamedTuple):
     bytes: float
 
     def __add__(self, other: Any) -> "Work":
-        return Work(*(a + b for a, b in zip(self, other, strict=True)))
+        return Work(*(left + right for left, right in zip(self, other, strict=True)))
 
     def times(self, count: int) -> "Work":
         return Work(self.flops * count, self.bytes * count)

@@ -255,21 +255,23 @@ def _per_axis(window: str, name: str, default: str) -> list[str]:
     """Returns the values of a window's option, one for each spatial dimension."""
     axes = re.search(r"size=(\S+)", window)
     count = len(axes[1].split("x")) if axes else 0
-    given = re.search(rf"{name}=(\S+)", window)
-    return given[1].split("x") if given else [default] * count
+    values = re.search(rf"{name}=(\S+)", window)
+    return values[1].split("x") if values else [default] * count
 
 
-def _mean_window(size: int, left: int, out: int, options: dict[str, str]) -> float:
+def _mean_window(size: int, left: int, output_size: int, options: dict[str, str]) -> float:
     """Returns the mean number of elements that a position of the window's output reads."""
     stride, lower = int(options["stride"]), int(options["pad"].split("_")[0])
     lhs_dilation, rhs_dilation = int(options["lhs_dilate"]), int(options["rhs_dilate"])
-    places = (
-        o * stride + k * rhs_dilation - lower for o, k in itertools.product(range(out), range(size))
+    positions = (
+        o * stride + k * rhs_dilation - lower
+        for o, k in itertools.product(range(output_size), range(size))
     )
     window_hits = sum(
-        place % lhs_dilation == 0 and 0 <= place // lhs_dilation < left for place in places
+        position % lhs_dilation == 0 and 0 <= position // lhs_dilation < left
+        for position in positions
     )
-    return window_hits / out
+    return window_hits / output_size
 
 
 def _dot(rest: str, left: list[int], right: list[int]) -> tuple[float, float]:

@@ -112,7 +112,7 @@ class MeshCost:
         self.trainer, self.config, self.layout = trainer, trainer.model.config, trainer.layout
         self.rows, self.source, self.target = batch
         for side, length in (("encoder", self.source), ("decoder", self.target)):
-            trainer.check_cut(self.rows, length, side=side)
+            trainer.check_divisible(self.rows, length, side=side)
         self.choices = shapes.choices
         param_shardings = self.layout.parameters(shapes.boxed)
         state = shapes.state

@@ -194,7 +194,7 @@ def _progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
             now = time.monotonic()
             if not bar.console.is_terminal and now - last_line > 10 and done:
                 last_line = now
-                left = (now - start) * (total - done) / done
-                print(f"{label}: {done:,} of {total:,}, {left:.0f} s left", file=sys.stderr)
+                seconds_left = (now - start) * (total - done) / done
+                print(f"{label}: {done:,} of {total:,}, {seconds_left:.0f} s left", file=sys.stderr)
 
         yield show
