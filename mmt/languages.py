@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mmt import suggest
+from mmt.system.text_table import aligned
 
 _RIGHT_TO_LEFT = frozenset("Adlm Arab Hebr Mand Nkoo Rohg Samr Syrc Thaa".split())
 
@@ -141,9 +142,8 @@ def rows() -> list[dict[str, str | list[str]]]:
 def table() -> str:
     """Returns the languages as text: a line per language, columns aligned, the native name last."""
     columns = ("code", "bcp47", "name", "script", "family", "native")
-    lines = [columns, *(tuple(getattr(x, column) for column in columns) for x in all_languages())]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns) - 1)] + [0]
-    return "\n".join("  ".join(map(str.ljust, line, widths)) for line in lines)
+    values = (tuple(getattr(x, column) for column in columns) for x in all_languages())
+    return "\n".join(aligned([columns, *values]))
 
 
 class _Index(NamedTuple):

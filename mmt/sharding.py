@@ -273,6 +273,12 @@ class Layout:
         return jax.tree_util.tree_map_with_path(place, state_shapes)
 
 
+def device_bytes(leaf: jax.ShapeDtypeStruct) -> int:
+    """Returns the bytes of an array that one device holds, from its shape and sharding."""
+    assert leaf.sharding is not None
+    return math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+
+
 def _matching_spec(
     shape: tuple[int, ...], parameter: tuple[int, ...], spec: PartitionSpec
 ) -> PartitionSpec:

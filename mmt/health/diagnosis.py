@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mmt.health.heartbeat import DEVICE, DISPATCH, INPUT, Heartbeat
+from mmt.system.text_table import aligned
 
 _SLOW_SHARE = 0.5  # of a step: a host whose own work takes more slows all hosts down
 _SLOW_RATIO = 2.0  # to the median of the other hosts
@@ -170,11 +171,7 @@ def table(beats: Sequence[Heartbeat], now: float) -> str:
             _duration(_idle(beat, now)) if not beat.ended else "-", f"{beat.step_seconds:.3f}",
             f"{beat.host_seconds:.3f}", f"{free:.1f}", f"{_duration(now - beat.time)} ago",
         ))  # fmt: skip
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+    return "\n".join(aligned(rows))
 
 
 def _process_list(processes: Sequence[int]) -> str:

@@ -234,10 +234,8 @@ def _batch_sizes() -> tuple[int, int, int]:
 
 
 def _device_bytes(leaves: Sequence[jax.ShapeDtypeStruct]) -> int:
-    """Returns the bytes that the fullest device holds of these arrays."""
-    return sum(
-        math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in leaves
-    )
+    """Returns the bytes of these arrays that one device holds."""
+    return sum(map(sharding.device_bytes, leaves))
 
 
 def why_not(machine: topology.Topology) -> str:

@@ -21,6 +21,7 @@ from mmt.plan import collectives, topology
 from mmt.plan.parameters import readable
 from mmt.system import environment
 from mmt.system.progress import track
+from mmt.system.text_table import aligned
 
 Number = int | float | None  # None: not known
 _GIB = 2**30
@@ -294,9 +295,7 @@ class MeshComparison:
             fits = {True: "yes", False: "NO", None: "?"}[plan.fits]
             size = "?" if total is None else f"{total / _GIB:.2f}"
             rows.append((name, fits, size, *megabytes, readable_seconds(plan.step_seconds)))
-        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join([*map(str.rstrip, lines), *errors])
+        return "\n".join([*aligned(rows), *errors])
 
 
 def compare_meshes(

@@ -22,6 +22,7 @@ from mmt.model.transformer import boxed_shapes
 from mmt.plan import parameters
 from mmt.plan.collectives import Collective
 from mmt.plan.instructions import Products, padding
+from mmt.sharding import device_bytes
 from mmt.trainer import Trainer
 
 Number = int | float
@@ -186,12 +187,12 @@ class MeshCost:
     @property
     def parameter_bytes(self) -> int:
         """Returns the bytes of a device's parameters."""
-        return sum(map(_device_bytes, self.params))
+        return sum(map(device_bytes, self.params))
 
     @property
     def optimizer_bytes(self) -> int:
         """Returns the bytes of a device's optimizer state."""
-        return sum(map(_device_bytes, self.states))
+        return sum(map(device_bytes, self.states))
 
     def _stacks(self) -> Iterator[tuple[str, int, int]]:
         """Yields name, depth and row length of the encoder and the decoder."""
@@ -313,7 +314,7 @@ class MeshCost:
                 mesh[axis] for axis in batch_axes if axis not in gathered_axes
             )
             size = (
-                _device_bytes(leaf)
+                device_bytes(leaf)
                 / leaf.dtype.itemsize
                 * (self.size if is_layer else _FLOAT32_BYTES)
             )
@@ -333,12 +334,6 @@ def _with_shardings(shapes: Any, shardings: Any) -> list[jax.ShapeDtypeStruct]:
     return [
         jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding) for leaf, sharding in leaves
     ]
-
-
-def _device_bytes(leaf: jax.ShapeDtypeStruct) -> int:
-    """Returns the bytes of an array that a device holds."""
-    assert leaf.sharding is not None
-    return math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
 
 
 def _axes(axes: Any) -> tuple[str, ...]:

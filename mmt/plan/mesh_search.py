@@ -17,6 +17,7 @@ from mmt import config, sharding
 from mmt.plan import compile, estimate, mesh_cost, parameters, step_time, topology
 from mmt.plan.estimate import TopologyPlan
 from mmt.system.progress import track
+from mmt.system.text_table import aligned
 
 TABLE_ROWS = 5
 _EXPERT_RULES = {"batch": ("data", "expert"), "group": ("data", "expert"), "expert": "expert",
@@ -112,9 +113,7 @@ class MeshSearch:
             rows.append((row.layout.name, estimate.readable_seconds(step.seconds), *shares,
                          f"{size / 2**30:.2f}", f"{self.mfu(row):.0%}",
                          "program" if row.compiled else "shapes"))  # fmt: skip
-        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
-        lines = [line.rstrip() for line in lines] if self.ranked else ["no mesh fits"]
+        lines = list(aligned(rows)) if self.ranked else ["no mesh fits"]
         total = len(self.ranked) + sum(self.refused.values()) + len(self.errors)
         lines += ["", f"{total} meshes; {len(self.ranked)} fit"]
         lines += [f"{count} left out: {reason}" for reason, count in self.refused.items()]
