@@ -45,7 +45,7 @@ class Range(NamedTuple):
         )
 
     def allowed(self, number: Number) -> str:
-        """Returns the allowed numbers in words: '1 or more', '0 to 1', '0 <= x < 1'."""
+        """Returns a description of the range: '1 or more', '0 to 1', '0 <= x < 1'."""
         if self.high >= HUGE and not number > self.high:
             return f"above {self.low}" if self.above else f"{self.low} or more"
         if self.above or self.below:
@@ -80,7 +80,7 @@ class Words(NamedTuple):
 def check(instance: Any, *, max_int: int | None = _MAX_INT, words: Words | None = None) -> None:
     """Raises ValueError for a field that does not fit its annotation or its range.
 
-    An int fits float too; a bool is no number, a text no sequence of texts.
+    An int fits float too. A bool does not fit a number, a text no sequence of texts.
 
     max_int: the largest absolute value of an int; None: no limit.
     words: PYTHON if None; or JSON.
@@ -144,7 +144,7 @@ def holds(value: Any, annotation: Any) -> bool:
 
 
 def expected_scalar(value: Any, annotation: Any) -> str:
-    """Returns in words the scalars that an annotation allows, if `value` is none of them; else ''.
+    """Returns a description of the scalars that an annotation allows; '' if `value` fits.
 
     References of gin and other annotations are not checked.
 

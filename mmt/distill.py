@@ -198,6 +198,6 @@ def prepare(program: Trainer, translations: Translations | None = None) -> None:
         translations.write()
     elif program.teacher is None and not program.initial_model_dir:
         raise ValueError(
-            "the config names no teacher; add --gin_file=gin_configs/runs/distill.gin, or "
-            "distill_sequences.gin beside it"
+            "the config names no teacher; add --gin_file=gin_configs/runs/distill.gin or "
+            "--gin_file=gin_configs/runs/distill_sequences.gin"
         )

@@ -185,7 +185,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def losses_named() -> Iterator[None]:
-    """Turns errors caused by the loss of another process into a ProcessLost that says so.
+    """Turns errors caused by the loss of another process into ProcessLost.
 
     Errors of a disk get the name of the host.
     """

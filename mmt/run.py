@@ -169,7 +169,7 @@ class Run:
                 )
 
     def nearest(self) -> str:
-        """Returns the end of an error message with the nearest directory if there is none here."""
+        """Returns a hint for error messages, the nearest directory, if this one does not exist."""
         if self.directory.is_dir() or not self.directory.parent.is_dir():
             return ""
         parent = self.directory.parent
@@ -263,7 +263,7 @@ class Run:
         return True
 
     def describe(self, cache: Any, languages: Sequence[str] = ()) -> None:
-        """Writes the files that translation needs beside the checkpoints.
+        """Writes the files that translation needs besides the checkpoints.
 
         These are the vocabularies, the loaded configuration, the manifest and the environment.
         Every file is replaced atomically.

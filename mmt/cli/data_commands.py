@@ -120,13 +120,17 @@ def _align(args: argparse.Namespace) -> None:
 
     if bool(args.cache) == bool(args.gin_file):
         raise ValueError("expected CACHE, or --gin_file FILE")
-    own = [binding for binding in args.bindings if "Aligner." in binding.partition("=")[0]]
+    aligner_bindings = [
+        binding for binding in args.bindings if "Aligner." in binding.partition("=")[0]
+    ]
     directory = args.cache
     if args.gin_file:
-        config.load(args.gin_file, [binding for binding in args.bindings if binding not in own])
+        config.load(
+            args.gin_file, [binding for binding in args.bindings if binding not in aligner_bindings]
+        )
         make_cache()
         directory = config.configured(recipe.CacheConfig)().directory
-    config.bind(own if args.gin_file else args.bindings, [alignment.Aligner])
+    config.bind(aligner_bindings if args.gin_file else args.bindings, [alignment.Aligner])
     aligner = config.configured(alignment.Aligner)()
     os.nice(10)
     codes = aligner(cache.open_cache(Path(directory)))

@@ -28,21 +28,11 @@ _PROCESS_INDEX = (  # of several
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    mmt_arguments = (
-        arguments if arguments[:1] != ["launch"] else []
-    )  # others belong to what it starts
-    bindings = [
-        argument.removeprefix("--gin.")
-        for argument in mmt_arguments
-        if argument.startswith("--gin.")
-    ]
-    args = parser().parse_args(
-        [
-            argument
-            for argument in arguments
-            if not mmt_arguments or not argument.startswith("--gin.")
-        ]
-    )
+    flags: list[str] = []  # `mmt launch` passes bindings to the command that it starts
+    if arguments[:1] != ["launch"]:
+        flags = [argument for argument in arguments if argument.startswith("--gin.")]
+    bindings = [flag.removeprefix("--gin.") for flag in flags]
+    args = parser().parse_args([argument for argument in arguments if argument not in flags])
     if bindings and not hasattr(args, "gin_file") and not getattr(args, "train", None):
         print(f"mmt: {args.command} takes no --gin.… bindings", file=sys.stderr)
         return 2

@@ -29,18 +29,24 @@ _hint = functools.partial(suggest.hint, cutoff=0.5)
 _hint_by_end = functools.partial(suggest.hint_by_end, cutoff=0.5)
 
 
-def bind(bindings: Sequence[str], doors: Sequence[Callable[..., Any]]) -> None:
+def bind(bindings: Sequence[str], configurables: Sequence[Callable[..., Any]]) -> None:
     """Replaces the configuration by `bindings` alone, such as `Decoding.top_k=5`.
 
-    doors: functions and classes whose parameters with defaults may be bound, by their qualified
-        names or the ends of these. Values are literals. Raises ValueError with the nearest valid
-        name.
+    Args:
+        bindings: NAME=VALUE; a name is the qualified name of a parameter or its end, a value is a
+            literal.
+        configurables: functions and classes whose parameters with defaults may be bound.
+
+    Raises:
+        ValueError: a name is unknown, with the nearest one, or a value is no literal.
     """
     gin.clear_config()
     known = {
-        f"{_public_module(door)}.{door.__qualname__}.{name}": _public_module(door)
-        for door in doors
-        for name, parameter in inspect.signature(door).parameters.items()
+        f"{_public_module(configurable)}.{configurable.__qualname__}.{name}": _public_module(
+            configurable
+        )
+        for configurable in configurables
+        for name, parameter in inspect.signature(configurable).parameters.items()
         if parameter.default is not parameter.empty
     }
     for binding in bindings:
@@ -48,7 +54,9 @@ def bind(bindings: Sequence[str], doors: Sequence[Callable[..., Any]]) -> None:
         qualified = next((path for path in known if f".{path}".endswith(f".{name}")), None)
         if qualified is None or "." not in name:
             short = [path.removeprefix(f"{module}.") for path, module in known.items()]
-            allowed = "; allowed: " + ", ".join(f"{door.__qualname__}.NAME" for door in doors)
+            allowed = "; allowed: " + ", ".join(
+                f"{configurable.__qualname__}.NAME" for configurable in configurables
+            )
             near = _hint_by_end(name, short) or allowed
             raise ValueError(f"--gin.{name}: no such parameter{near}")
         imports = f"from __gin__ import dynamic_registration\nimport {known[qualified]}\n"
@@ -75,15 +83,15 @@ def add(bindings: Sequence[str]) -> None:
     _check_types(bindings)
 
 
-def _public_module(door: Callable[..., Any]) -> str:
-    """Returns the outermost package that exports `door`: `mmt.decoding` for `Decoding`."""
-    parts, first = door.__module__.split("."), door.__qualname__.split(".")[0]
-    exported = vars(sys.modules[door.__module__])[first]
-    for end in range(1, len(parts)):
-        package = ".".join(parts[:end])
-        if getattr(sys.modules.get(package), first, None) is exported:
+def _public_module(configurable: Callable[..., Any]) -> str:
+    """Returns the outermost package that exports an object: `mmt.decoding` for `Decoding`."""
+    modules, top_name = configurable.__module__.split("."), configurable.__qualname__.split(".")[0]
+    exported = vars(sys.modules[configurable.__module__])[top_name]
+    for end in range(1, len(modules)):
+        package = ".".join(modules[:end])
+        if getattr(sys.modules.get(package), top_name, None) is exported:
             return package
-    return door.__module__
+    return configurable.__module__
 
 
 def _imports() -> str:

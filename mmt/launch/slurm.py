@@ -38,8 +38,8 @@ def is_script(file: Path) -> bool:
 def sizes(file: Path) -> tuple[int, int]:
     """Returns (nodes, tasks of each node) of a batch script.
 
-    Raises ValueError with the line for a number that Slurm would not take, and for a script that
-    does not say how many tasks there are.
+    Raises ValueError, with the line, for a number that Slurm would reject, and for a script without
+    a number of tasks.
     """
     requested: dict[str, int] = {}
     for number, line in enumerate(_lines(file), start=1):
@@ -68,9 +68,11 @@ def run_script(
     """Runs the script, again after each `scontrol requeue`; returns its exit status.
 
     Args:
-      file, arguments: the script and what it gets as "$@".
+      file: the script.
+      arguments: its arguments, "$@".
       processes: the number of tasks, one per node; by default that of the script.
-      folder: of files that the programs leave. path: the PATH that leads to them.
+      folder: for files that the programs share.
+      path: the PATH, which begins with the folder of the programs.
 
     Raises:
       ValueError: as `sizes`.
@@ -180,7 +182,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def main() -> int:
-    """Runs `srun` or `scontrol`, as the first argument says."""
+    """Runs `srun` or `scontrol`, whichever is the first argument."""
     program, *arguments = sys.argv[1:]
     try:
         return {"srun": step, "scontrol": requeue}[program](arguments)

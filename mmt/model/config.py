@@ -55,8 +55,8 @@ class Config:
     # 0: dense; else the last layer of every block of moe_period layers has experts
     moe_period: int = field(default=0, metadata=within(0))
     moe: MoeConfig = MoeConfig()
-    # what a router sees, one of ROUTING: the token's vector, or only the example's language; with
-    # none the stack has no experts
+    # input of the routers, one of ROUTING: the token's vector ("token") or the example's language;
+    # "none": the stack has no experts
     encoder_routing: str = "token"
     decoder_routing: str = "token"
     # languages of the data, if a stack routes by language; else 0

@@ -38,7 +38,7 @@ class KVCache(NamedTuple):
 
     The beams of a sentence share a row with S = T * beams places: place t * beams + i holds the key
     of token t that was computed in beam i. A beam search does not move keys when it reorders its
-    hypotheses. It reorders `ancestors`, which says in which beam each token of a hypothesis was
+    hypotheses. It reorders `ancestors`, the beam in which each token of a hypothesis was
     computed, and attention masks the other places.
 
     Attributes:

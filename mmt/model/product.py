@@ -137,5 +137,5 @@ def _dot(x: Array, y: Array, x_axis: int, y_axis: int) -> Array:
 
 
 def _in_memory(x: Array) -> Array:
-    """Lays out `x` as its shape says. XLA would keep a transpose as a layout."""
+    """Lays out `x` in row-major order. XLA would keep a transpose as a layout."""
     return with_layout_constraint(x, Layout(major_to_minor=tuple(range(x.ndim))))

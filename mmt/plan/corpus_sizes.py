@@ -40,7 +40,7 @@ class LanguageSize:
 
 @dataclass(frozen=True)
 class CorpusSizes:
-    """Sizes by the FLORES code of a language; `note` says how exact they are."""
+    """Sizes by the FLORES code of a language; `note` describes their accuracy."""
 
     sizes: Mapping[str, LanguageSize]
     note: str = ""
@@ -48,7 +48,14 @@ class CorpusSizes:
 
 @dataclass(frozen=True)
 class Exposure:
-    """What a run reads of a language: its share of the examples, source tokens, and passes."""
+    """The part of a language in a run.
+
+    Attributes:
+        pairs: training pairs of the language.
+        share: its share of the examples.
+        tokens: source tokens read.
+        passes: epochs over its pairs.
+    """
 
     pairs: int
     share: float
@@ -88,7 +95,7 @@ def read(source: str) -> CorpusSizes:
 
 
 def exposure(sizes: CorpusSizes, mixture: mixing.Mixing, tokens: float) -> dict[str, Exposure]:
-    """Returns what a run of this many source tokens reads of each language, the most read first.
+    """Returns the exposure of each language in a run of `tokens` source tokens, largest first.
 
     Raises:
         ValueError: the mixture's cap of passes is too low for the run.

@@ -313,7 +313,7 @@ def compare_meshes(
 
 
 def needed(message: str) -> float | None:
-    """Returns the bytes per device that a RESOURCE_EXHAUSTED message says are needed."""
+    """Returns the needed bytes per device that a RESOURCE_EXHAUSTED message states."""
     match = _NEEDED_BYTES.search(message)
     return float(match[1]) * _UNITS[match[2]] if match else None
 

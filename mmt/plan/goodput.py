@@ -100,7 +100,7 @@ class FailingRun:
 
     @property
     def restart(self) -> float:
-        """Returns the seconds from a failure, with a host at hand, to the first step."""
+        """Returns the seconds from a failure to the first step, if a host is available."""
         return self.failures.restart_seconds + self.restore
 
 

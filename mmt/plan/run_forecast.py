@@ -68,8 +68,9 @@ class RunForecast:
     Attributes:
         plan: the compiled step, and the machine.
         step: its forecast, without waiting for input.
-        conditions, failures: what was assumed.
-        sizes, languages: of the corpus, and what the run reads of each; None without a corpus.
+        conditions, failures: assumptions.
+        sizes: of the corpus; None without a corpus.
+        languages: the exposure of each language; None without a corpus.
         interval: seconds of training between saves, by checkpoint.Policy; None: the best one.
         vocabularies: pieces of source and target, for the size of the cache.
         measured: the run whose rates of saving and restarting are used; None: no run.

@@ -23,7 +23,7 @@ _BUFFER_LINES = 1000  # number of lines written at once
 
 @contextlib.contextmanager
 def working(out: Path, key: str) -> Iterator[Path]:
-    """Yields a directory beside `out` for the unfinished work of a `key`.
+    """Yields a directory next to `out` for the unfinished work of a `key`.
 
     The directory is removed at the end, and after a ValueError. After any other interruption it is
     kept, until work with another key for `out` begins. Raises ValueError if another process uses

@@ -20,11 +20,14 @@ _DEFAULT_PATIENCE = 3.0  # seconds
 
 
 class Termination:
-    """The state of a request to stop: whether SIGTERM came, and whether it was answered.
+    """A request to stop.
+
+    Attributes:
+        requested: set when SIGTERM is received.
+        answered: set by the main thread when it handles the request.
+        nothing_to_lose: called in another thread; True if the process may end without an answer.
 
     patience: seconds that the main thread has to answer.
-    nothing_to_lose: called in another thread until `answered` is set; whether the process may end
-        without an answer.
     """
 
     def __init__(self, patience: float = _DEFAULT_PATIENCE) -> None:
@@ -34,7 +37,7 @@ class Termination:
         self.nothing_to_lose: Callable[[], bool] = lambda: True
 
     def watch(self, signals: socket.socket) -> None:
-        """Waits for a SIGTERM, then for the answer; ends the process if there is none."""
+        """Waits for SIGTERM, then for the answer; ends the process without an answer."""
         while number := signals.recv(1):
             if number[0] == signal.SIGTERM:
                 self.requested.set()
