@@ -102,7 +102,7 @@ def test_compiled_meshes_come_first_and_refused_ones_are_said(monkeypatch, gshar
 
     monkeypatch.setattr(estimate, "plan", planned)
     monkeypatch.setattr(compile, "why_not", lambda machine: "")
-    monkeypatch.setattr(mesh_search, "_estimated", lambda *_: gshard)
+    monkeypatch.setattr(mesh_search, "_search_by_shapes", lambda *_: gshard)
     found = mesh_search.search(GSHARD, [], "v3:32x32", compiled=3)
     assert [row.layout.name for row in found.ranked[:2]] == [names[1], names[0]]
     assert [row.compiled for row in found.ranked[:3]] == [True, True, False]
