@@ -31,9 +31,8 @@ from mmt.step import Step
 from mmt.system import status
 
 _IMPORTED = time.monotonic()
-_command_starts = (
-    itertools.count()
-)  # a command is started once, whatever it trains after its first run
+# Only the first run of a command records a start: later ones start in the same process.
+_command_starts = itertools.count()
 
 
 class Timings:
@@ -50,9 +49,8 @@ class Timings:
         self._read_bytes = sum(digests.size(source.directory / str(step)) for source in checkpoints)
         self._row: dict[str, Any] | None = None  # of this start, until its first step is done
         self._restored, self._first = time.perf_counter(), 0.0
-        shows_phases = bool(
-            status.seconds()
-        )  # by a command; a program may have done other work before
+        # Commands show phases. Another program may have done other work before.
+        shows_phases = bool(status.seconds())
         self._done = not (distributed.is_first() and shows_phases and next(_command_starts) == 0)
         self._half_line = not _ends_with_newline(self._file)
 
@@ -124,9 +122,8 @@ def _process_seconds() -> float:
     """Returns the seconds since this process began; without /proc, since this module was loaded."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        process_start = int(fields[19]) / os.sysconf(
-            "SC_CLK_TCK"
-        )  # seconds after the start of the machine
+        # Seconds after the start of the machine.
+        process_start = int(fields[19]) / os.sysconf("SC_CLK_TCK")
         return time.clock_gettime(time.CLOCK_BOOTTIME) - process_start
     except (OSError, AttributeError):  # another system
         return time.monotonic() - _IMPORTED

@@ -22,10 +22,8 @@ FOLDER = "MMT_LAUNCH_FOLDER"  # environment variable: files that the programs le
 _DIRECTIVE = re.compile(r"#SBATCH\s+--?([\w-]+)(?:[=\s]\s*(\S+))?")
 _LONG_NAMES = {"N": "nodes", "n": "ntasks"}
 _SIZE_OPTIONS = ("nodes", "ntasks", "ntasks-per-node")
-_PORT_RANGE = (
-    65535 - 2**12 + 1,
-    65535,
-)  # JAX's choice: the first one plus the job's id modulo 4096
+# JAX takes the first port plus the job's id modulo 4096.
+_PORT_RANGE = (65535 - 2**12 + 1, 65535)
 _WITHOUT_VALUE = ("-l", "-u", "-K", "-v", "-q", "-s", "-E")  # short options of srun
 _WITH_VALUE = ("-n", "-N", "-c", "-G", "-p", "-t", "-w", "-J", "-A")
 

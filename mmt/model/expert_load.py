@@ -107,9 +107,8 @@ def gate_mass(
         )
         bias = flat.get(f"{mlp}/{balance.NAME}")
         all_weights = token_weights(c.moe, logits, bias)
-        excluded = jnp.where(kept[mlp], 0.0, -jnp.inf).astype(
-            logits.dtype
-        )  # columns of removed experts
+        # Added to the logits, it removes the experts that are not kept.
+        excluded = jnp.where(kept[mlp], 0.0, -jnp.inf).astype(logits.dtype)
         kept_weights = token_weights(
             c.moe, logits + excluded, None if bias is None else bias + excluded
         )

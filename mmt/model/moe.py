@@ -126,9 +126,8 @@ class MoeMlp(nn.Module):
         c, tokens = self.config, x.reshape(-1, x.shape[-1])
         dispatcher = dispatch.fastest(c.dispatch) if enable_dropout else dispatch.blocks
         count = groups(*x.shape[:2], size=c.group_size)
-        if (
-            dispatch.experts_are_sharded() and not enable_dropout
-        ):  # buffers of experts x tokens: decoding only
+        # Only in decoding, since its buffers have the size experts x tokens.
+        if dispatch.experts_are_sharded() and not enable_dropout:
             dispatcher, count = dispatch.gather, x.shape[0]
         if language_ids is not None:
             language_ids = jnp.broadcast_to(language_ids, x.shape[:2]).reshape(-1)
@@ -268,8 +267,8 @@ class MoeMlp(nn.Module):
         gate = jax.nn.sigmoid(logits)
         weight = padding_mask[..., None].astype(float)
         mean = (gate * weight).sum() / jnp.maximum(weight.sum(), 1.0)
-        measures = (mean, jnp.abs(mean - c.gate_budget))
-        self.sow("intermediates", "moe_gate", dict(zip(GATE_MEASURES, measures, strict=True)))
+        gate_measures = (mean, jnp.abs(mean - c.gate_budget))
+        self.sow("intermediates", "moe_gate", dict(zip(GATE_MEASURES, gate_measures, strict=True)))
         self.sow("routing", "moe_gate", gate)
         if enable_dropout and c.gate_dropout:
             gate_kept = jax.random.uniform(self.make_rng("dropout"), gate.shape) >= c.gate_dropout

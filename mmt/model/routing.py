@@ -152,8 +152,8 @@ def assign_slots(
     choices = choice.expert.shape[-1]
     slots = capacity(tokens, experts, choices, capacity_factor)
     by_priority = jnp.swapaxes(choice.expert, 1, 2).reshape(groups, -1)  # [G k*S]
-    position_flat, _ = rank(by_priority, jnp.tile(padding_mask, (1, choices)), experts)
-    position = jnp.swapaxes(position_flat.reshape(groups, choices, tokens), 1, 2)
+    flat_position, _ = rank(by_priority, jnp.tile(padding_mask, (1, choices)), experts)
+    position = jnp.swapaxes(flat_position.reshape(groups, choices, tokens), 1, 2)
     dispatched = choice.chosen & (position < slots)
     measures = _measures(gates, lse, padding_mask, choice.expert[..., 0], dispatched)
     return Routing(choice.expert, position, choice.gate, dispatched, measures, experts, slots)
@@ -172,12 +172,12 @@ def _measures(
     total = jnp.maximum(jnp.sum(weight), 1.0)
     in_group = jnp.maximum(jnp.sum(weight, axis=1, keepdims=True), 1.0)
     load = jax.vmap(lambda e, w: jnp.zeros(experts).at[e].add(w))(first, weight)
-    mean_gates = jnp.sum(gates * weight[..., None], axis=1)
+    gate_sum = jnp.sum(gates * weight[..., None], axis=1)
     load_share = jnp.sum(load, axis=0) / total
     entropy = -jnp.sum(jax.scipy.special.xlogy(load_share, load_share)) / math.log(max(experts, 2))
     dropped = jnp.sum(padding_mask & ~jnp.any(dispatched, axis=-1)) / total
     z = jnp.sum(jnp.square(lse) * weight) / total
-    values = (jnp.sum(load * mean_gates / in_group) * experts / total, z, dropped, entropy)
+    values = (jnp.sum(load * gate_sum / in_group) * experts / total, z, dropped, entropy)
     return dict(zip(MEASURES, values, strict=True))
 
 

@@ -86,9 +86,8 @@ class TopologyPlan:
             return False
         if sizes["total"] is not None:
             return sizes["total"] <= self.machine.chip.memory
-        least_bytes = (
-            2 * self.answer["parameter_bytes"] + self.answer["optimizer_bytes"]
-        )  # and gradients
+        # Parameters, gradients and the optimizer state.
+        least_bytes = 2 * self.answer["parameter_bytes"] + self.answer["optimizer_bytes"]
         return False if least_bytes > self.machine.chip.memory else None
 
     @property

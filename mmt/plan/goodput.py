@@ -279,9 +279,8 @@ class _SimulatedRun:
         speed = hosts / run.hosts
         rate = run.failures.rate(run.chips * speed, hosts)
         failure_time = self.random.exponential(1 / rate) if rate else math.inf
-        write_delay = max(
-            run.write - self.interval, 0.0
-        )  # a checkpoint waits until the one before is written
+        # A checkpoint waits until the one before is written.
+        write_delay = max(run.write - self.interval, 0.0)
         cycle = self.interval + run.save + write_delay
         checkpoints = math.ceil(self.left / (self.interval * speed) - 1e-12)
         last_interval = self.left / speed - (checkpoints - 1) * self.interval

@@ -1,5 +1,6 @@
 """Commands as typed: flags that do not belong together, and what a run gets after training."""
 
+import functools
 import io
 import json
 import re
@@ -97,7 +98,8 @@ def test_a_file_is_translated_sentence_by_sentence_by_the_rules_of_its_language(
         (["--gin.Decoding.split='long'"], ["Am 2. März drei. Vier eins!"]),
     ):
         translator = RandomTranslator(0)
-        monkeypatch.setattr(translate_commands, "_load_translator", lambda args, made=translator: made)
+        loaded = functools.partial(lambda args, translator: translator, translator=translator)
+        monkeypatch.setattr(translate_commands, "_load_translator", loaded)
         flags = f"--model {OLD}/toy --from de --file {page} --out {out}".split()
         assert main(["translate", *flags, *binding]) == 0
         assert translator.seen == [expected]
