@@ -43,7 +43,7 @@ class Metrics:
     ter: bool = False
 
     def __post_init__(self) -> None:
-        checked.check(self, most=None, words=checked.JSON)
+        checked.check(self, max_int=None, words=checked.JSON)
         checked.one_of(self, "spbleu", self.spbleu, ("", *SPBLEU))
         if self.spbleu:
             _check_model(self.spbleu)

@@ -60,9 +60,9 @@ class ValidationBleu:
     def __call__(self, now: Step) -> None:
         if now.number % self.period and not now.last:
             return
-        params = distributed.whole(now.state.params)
+        params = distributed.to_first_device(now.state.params)
         languages = self._testset.languages if distributed.is_first() else {}
-        with now.long("validating BLEU", len(languages)) as advance:
+        with now.long_phase("validating BLEU", len(languages)) as advance:
             alone = jax.process_count() == 1  # of several only the first would ask
             scores, samples = distributed.from_first(
                 lambda: self._scores(now, params, functools.partial(advance, ask=alone))
@@ -92,9 +92,7 @@ class ValidationBleu:
         )
         begun = time.perf_counter()
         allowed = self.budget * (begun - self._since)
-        steps = {
-            code: row["step"] for row in self._rows(now) for code in row["language_bleu"]
-        }
+        steps = {code: row["step"] for row in self._rows(now) for code in row["language_bleu"]}
         waiting = sorted(self._testset.languages, key=lambda code: steps.get(code, -1))
         scores: dict[str, float] = {}
         samples: dict[str, list[list[str]]] = {}
@@ -124,9 +122,9 @@ class ValidationBleu:
         return {
             code: [
                 [text[:_LONGEST] for text in line]
-                for line in list(
-                    zip(lines.sources, texts[code], lines.references, strict=True)
-                )[: self.samples]
+                for line in list(zip(lines.sources, texts[code], lines.references, strict=True))[
+                    : self.samples
+                ]
             ]
             for code, lines in part.languages.items()
         }

@@ -17,7 +17,7 @@ from mmt import suggest
 Number = int | float
 
 HUGE = 1e18  # larger than any count, time or loss
-_MOST = 2**31 - 1  # the largest dimension of an array or token id
+_MAX_INT = 2**31 - 1  # the largest dimension of an array or token id
 _RANGE = "range"
 _SCALARS = {
     int: "a whole number", float: "a number", str: "text", bool: "True or False",
@@ -28,7 +28,7 @@ _SCALARS = {
 class Range(NamedTuple):
     """The numbers from `low` to `high`, without `low` if `above`, without `high` if `below`.
 
-    slack: how far rounding errors may exceed `high`.
+    slack: tolerance for rounding errors above `high`.
     """
 
     low: Number
@@ -39,15 +39,17 @@ class Range(NamedTuple):
 
     def holds(self, number: Number) -> bool:
         """Returns whether `number` is in the range; NaN never is."""
-        enough = number > self.low if self.above else number >= self.low
-        return enough and (number < self.high if self.below else number <= self.high + self.slack)
+        above_low = number > self.low if self.above else number >= self.low
+        return above_low and (
+            number < self.high if self.below else number <= self.high + self.slack
+        )
 
     def allowed(self, number: Number) -> str:
-        """Returns the allowed numbers in words: '1 or more', '0 to 1', '0 <= x < 1'."""
+        """Returns a description of the range: '1 or more', '0 to 1', '0 <= x < 1'."""
         if self.high >= HUGE and not number > self.high:
             return f"above {self.low}" if self.above else f"{self.low} or more"
         if self.above or self.below:
-            signs = ["<" if without else "<=" for without in (self.above, self.below)]
+            signs = ["<" if is_excluded else "<=" for is_excluded in (self.above, self.below)]
             return f"{self.low} {signs[0]} x {signs[1]} {self.high}"
         return f"{self.low} to {self.high}"
 
@@ -75,12 +77,12 @@ class Words(NamedTuple):
     annotation: Callable[[Any], str]
 
 
-def check(instance: Any, *, most: int | None = _MOST, words: Words | None = None) -> None:
+def check(instance: Any, *, max_int: int | None = _MAX_INT, words: Words | None = None) -> None:
     """Raises ValueError for a field that does not fit its annotation or its range.
 
-    An int fits float too; a bool is no number, a text no sequence of texts.
+    An int fits float too. A bool does not fit a number, a text no sequence of texts.
 
-    most: the largest absolute value of an int.
+    max_int: the largest absolute value of an int; None: no limit.
     words: PYTHON if None; or JSON.
     """
     words = words or PYTHON
@@ -94,8 +96,8 @@ def check(instance: Any, *, most: int | None = _MOST, words: Words | None = None
                     owner=owner, name=field.name, value=short(value), allowed=allowed
                 )
             )
-        if most is not None and type(value) is int and abs(value) > most:
-            raise ValueError(f"{owner}.{field.name} = {value}; allowed: -{most} to {most}")
+        if max_int is not None and type(value) is int and abs(value) > max_int:
+            raise ValueError(f"{owner}.{field.name} = {value}; allowed: -{max_int} to {max_int}")
     for field in dataclasses.fields(instance):
         if _RANGE in field.metadata:
             bounds, value = field.metadata[_RANGE], getattr(instance, field.name)
@@ -142,7 +144,7 @@ def holds(value: Any, annotation: Any) -> bool:
 
 
 def expected_scalar(value: Any, annotation: Any) -> str:
-    """Returns in words the scalars that an annotation allows, if `value` is none of them; else ''.
+    """Returns a description of the scalars that an annotation allows; '' if `value` fits.
 
     References of gin and other annotations are not checked.
 
@@ -160,8 +162,8 @@ def _numbers(value: Any) -> Iterable[Number]:
     """Yields the numbers of a field's value: itself, or those of a tuple or mapping; none for None.
     """
     values = value.values() if isinstance(value, Mapping) else value
-    several = (value,) if isinstance(value, int | float | None) else values
-    return [number for number in several if number is not None]
+    items = (value,) if isinstance(value, int | float | None) else values
+    return [number for number in items if number is not None]
 
 
 def short(value: Any) -> str:
@@ -170,13 +172,13 @@ def short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _python(kind: Any) -> str:
+def _python_type(kind: Any) -> str:
     if typing.get_origin(kind) is collections.abc.Callable:
         return "a function"
     if typing.get_origin(kind) is collections.abc.Sequence:
-        return f"list[{_python(*typing.get_args(kind))}]"
+        return f"list[{_python_type(*typing.get_args(kind))}]"
     if typing.get_origin(kind) is types.UnionType:
-        return " | ".join(map(_python, typing.get_args(kind)))
+        return " | ".join(map(_python_type, typing.get_args(kind)))
     if kind is types.NoneType:
         return "None"
     return kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
@@ -185,42 +187,44 @@ def _python(kind: Any) -> str:
 _JSON = {str: "text", int: "a whole number", float: "a number", types.NoneType: "null"}
 
 
-def _json(kind: Any) -> str:
+def _json_type(kind: Any) -> str:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is types.UnionType:
-        return " or ".join(map(_json, inner))
+        return " or ".join(map(_json_type, inner))
     if origin is tuple:
-        return f"a list (in Python a tuple), each item {_json(inner[0])}"
+        return f"a list (in Python a tuple), each item {_json_type(inner[0])}"
     if origin is not None:
-        return f"an object, each value {_json(inner[1])}"
+        return f"an object, each value {_json_type(inner[1])}"
     return _JSON.get(kind, f"a {kind.__name__}")
 
 
 PYTHON = Words(
     "{owner}.{name} = {value}; allowed: {allowed}",
     "{owner}.{name} = {value}; allowed: {allowed}",
-    _python,
+    _python_type,
 )
 JSON = Words(
-    "{name} is {value}; expected {allowed}", "{name} is {value}; allowed: {allowed}", _json
+    "{name} is {value}; expected {allowed}", "{name} is {value}; allowed: {allowed}", _json_type
 )
 
 
-def difference(where: str, was: Any, now: Any) -> tuple[str, Any, Any]:
-    """Returns the key of the first difference between two settings, and both values.
+def difference(where: str, old: Any, new: Any) -> tuple[str, Any, Any]:
+    """Returns the path of the first difference between two settings, and both values.
+
+    where: the path of the settings themselves, the start of the result.
 
     >>> difference("stages", [{"until": {"steps": 5}}], [{"until": {"steps": 9}}])
     ('stages[0].until.steps', 5, 9)
     """
-    if isinstance(was, dict) and isinstance(now, dict):
-        for key in sorted(was.keys() & now.keys()):
-            if was[key] != now[key]:
-                return difference(f"{where}.{key}", was[key], now[key])
-    if isinstance(was, list) and isinstance(now, list):
-        if len(was) == len(now) and isinstance([*was, ""][0], dict):
-            index = next(index for index, item in enumerate(was) if item != now[index])
-            return difference(f"{where}[{index}]", was[index], now[index])
-        less, more = ([x for x in a if x not in b] for a, b in ((was, now), (now, was)))
-        if less or more:
-            return f"{where} (without equal parts)", less, more
-    return where, was, now
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() & new.keys()):
+            if old[key] != new[key]:
+                return difference(f"{where}.{key}", old[key], new[key])
+    if isinstance(old, list) and isinstance(new, list):
+        if len(old) == len(new) and isinstance([*old, ""][0], dict):
+            index = next(index for index, item in enumerate(old) if item != new[index])
+            return difference(f"{where}[{index}]", old[index], new[index])
+        removed, added = ([x for x in a if x not in b] for a, b in ((old, new), (new, old)))
+        if removed or added:
+            return f"{where} (without equal parts)", removed, added
+    return where, old, new

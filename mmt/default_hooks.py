@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from mmt import distributed
-from mmt.checkpoint import Checkpoints, Policy, raised_alone
+from mmt.checkpoint import Checkpoints, Policy, without_duplicate_logs
 from mmt.health import Health, StepProgress, first_heartbeat, heartbeats
 from mmt.metrics import Log
 from mmt.run import Run
@@ -22,7 +22,7 @@ from mmt.system import status, termination
 from mmt.system.data_root import data_root
 from mmt.trainer import Trainer, TrainState
 
-_ASK_EVERY = 5.0  # seconds
+_CHECK_SECONDS = 5.0  # seconds
 
 
 def restore(
@@ -48,9 +48,9 @@ def _state(items: Mapping[str, Any]) -> TrainState:
 class Rollback:
     """Returns to the last good checkpoint after too many skipped steps in a row.
 
-    It does so too where parameters that are not finite would be saved. The data are not rewound, so
-    those between the checkpoint and here are not read again; a run that is killed and started again
-    takes the same way. First hook of a run.
+    It also does so before parameters that are not finite would be saved. The data are not rewound:
+    those between the checkpoint and the failed step are skipped, also after a restart. It is the
+    first hook of a run.
     """
 
     def __init__(self, program: Trainer, checkpoints: Checkpoints, log: Log) -> None:
@@ -73,22 +73,25 @@ class Rollback:
         if restored is None:
             status.begin("initialising the model")
             return self._program.start(len(self._shapes.meters.language_loss)), None
-        recovered, items = restored
+        from_recovery, items = restored
         batches.set_state(items["data"])
-        return _state(items), jnp.float32(items["measured"]["loss"]) if recovered else None
+        return _state(items), jnp.float32(items["measured"]["loss"]) if from_recovery else None
 
     def __call__(self, now: Step) -> None:
         if self.needed(now.previous_loss):
             self.restore(now, now.number - 1)
 
     def needed(self, loss: Any) -> bool:
-        """Counts the skipped steps in a row up to that of `loss`; whether there are too many."""
+        """Counts the skipped steps in a row, the one of `loss` included; True for too many."""
         skipped = loss is not None and not np.isfinite(loss)
         self._skipped_in_a_row = self._skipped_in_a_row + 1 if skipped else 0
         return self._skipped_in_a_row >= self._policy.max_skipped_steps
 
-    def restore(self, now: Step, last: int) -> None:
-        """Replaces the state and number of `now` by the checkpoint's; `last` is the last step."""
+    def restore(self, now: Step, last_step: int) -> None:
+        """Replaces the state and number of `now` by those of the checkpoint.
+
+        last_step: the last step, for the message.
+        """
         del now.state  # frees the memory first
         languages = len(self._shapes.meters.language_loss)
         with self._log.phase("reading the checkpoint"):
@@ -96,10 +99,10 @@ class Rollback:
             state = state or self._program.start(languages)
         now.state, now.loss, now.rolled_back = state, None, True
         now.number, self._skipped_in_a_row = int(now.state.step), 0
-        same = now.number == self._restored_step
-        self._rollbacks = self._rollbacks + 1 if same else 1
+        same_step = now.number == self._restored_step
+        self._rollbacks = self._rollbacks + 1 if same_step else 1
         self._restored_step = now.number
-        message = f"no finite loss, gradient or parameters up to step {last}"
+        message = f"no finite loss, gradient or parameters up to step {last_step}"
         if self._rollbacks > self._policy.max_rollbacks:
             raise ValueError(
                 f"{message}, also after {self._policy.max_rollbacks} rollbacks to step "
@@ -107,7 +110,7 @@ class Rollback:
             )
         rows = self._log.rows() if distributed.is_first() else []
         self._log.start(now.number)
-        self._log.write({"step": now.number + 1, "returned_from": last})
+        self._log.write({"step": now.number + 1, "returned_from": last_step})
         for row in rows:  # decisions on the data hold, as the data are not rewound
             if row["step"] > now.number and "decisions" in row:
                 self._log.write({"step": now.number + 1, "decisions": row["decisions"]})
@@ -117,11 +120,11 @@ class Rollback:
 class Saving(RunGuard):
     """Saves every `Policy.period` steps and at the end, but no parameters that are not finite.
 
-    Between these checkpoints it saves the state for resuming alone, by the clock (`Policy.minutes`)
-    and where a hook is interrupted. Such a state is saved before the hooks of its step are called,
-    and they are called when the run is resumed: so nothing that they measure depends on the clock.
+    Between these checkpoints it saves recovery states, for resuming only: by the clock
+    (`Policy.minutes`) and when a hook is interrupted. A recovery state is saved before the hooks of
+    its step, which are called after resuming. So their measurements do not depend on the clock.
 
-    `recover`, `decide` and `save` are hooks, the first before those of the user.
+    `recover`, `decide` and `save` are hooks; `recover` comes before those of the user.
     """
 
     def __init__(
@@ -132,27 +135,27 @@ class Saving(RunGuard):
         self._rollback, self._preemption = rollback, preemption
         self.checkpoint = start  # the step of the last checkpoint
         self.last_saved = start  # of either kind
-        self._clock = _Clock(checkpoints.policy.minutes)
+        self._clock = _SaveClock(checkpoints.policy.minutes)
         self._data: Any = None  # the position before the hooks of this step
         self._progress = progress
         preemption.nothing_to_lose(self._nothing_to_lose)
         self._unsaved = False
 
     def recover(self, now: Step) -> None:
-        """Saves the state for resuming where it is time to."""
+        """Saves a recovery state if it is time to."""
         self._unsaved, self._data = True, None
         if now.number <= self.checkpoint:  # after a rollback
             self.checkpoint = self.last_saved = now.number - 1
             self._recovery.clear()
-        self._clock.saved_at_last(self._checkpoints.writing or self._recovery.writing)
+        self._clock.save_finished(self._checkpoints.writing or self._recovery.writing)
         if self._clock.due(now.number):
             self._save_for_resuming(now, position(now.batches))
 
-    def before_long(self, now: Step) -> None:
-        """Saves first where the hook may take longer than a kill may cost."""
+    def before_long_hook(self, now: Step) -> None:
+        """Saves a recovery state if a long hook could cost too much after a kill."""
         if self._data is None:
             self._data = position(now.batches)
-            if self.last_saved < now.number and self._clock.due_within():
+            if self.last_saved < now.number and self._clock.due_in_long_hook():
                 self._save_for_resuming(now, self._data)
 
     def preempted(self) -> bool:
@@ -168,22 +171,22 @@ class Saving(RunGuard):
 
     def _save_for_resuming(self, now: Step, data: Any) -> None:
         loss = np.asarray(now.loss)
-        if not np.isfinite(loss) or not _finite(now.state.params):
+        if not np.isfinite(loss) or not _all_finite(now.state.params):
             return  # the last good state stays
         with now.log.phase("saving"):
-            self._clock.saving()
+            self._clock.save_started()
             self._recovery.save(
                 now.number, now.state.items(), data=data, measured={"loss": float(loss)}
             )
         self.last_saved, self._unsaved = now.number, False
 
     def decide(self, now: Step) -> None:
-        """Sets `saved_data` where this step is to have a checkpoint."""
+        """Sets `saved_data` if this step gets a checkpoint."""
         period = self._checkpoints.policy.period
         save_due = now.stop or now.last or now.number // period > self.checkpoint // period
         if not save_due or not (now.last or np.isfinite(np.asarray(now.loss))):
-            return  # what is not finite waits: a rollback would lead here
-        if not _finite(now.state.params):
+            return  # not finite: a rollback must not lead here
+        if not _all_finite(now.state.params):
             self._rollback.restore(now, now.number)
             return
         now.saved_data = position(now.batches)
@@ -193,7 +196,7 @@ class Saving(RunGuard):
         if now.saved_data is None:
             return
         with now.log.phase("saving"):
-            self._clock.saving()
+            self._clock.save_started()
             self._checkpoints.save(
                 now.number, now.state.items(), data=now.saved_data, measured=now.measured
             )
@@ -201,7 +204,7 @@ class Saving(RunGuard):
         self._unsaved = False
 
     def finish(self, log: Log) -> None:
-        """Waits until everything is written; removes the state that a checkpoint has outdated."""
+        """Waits for pending writes; removes a recovery state that a checkpoint has outdated."""
         with log.phase("saving"):
             self._checkpoints.wait()
             self._recovery.wait()
@@ -212,55 +215,57 @@ class Saving(RunGuard):
         return not (self._unsaved or self._checkpoints.writing or self._recovery.writing)
 
 
-class _Clock:
-    """When to save by the clock. The first process decides, for all.
+class _SaveClock:
+    """Decides when to save by the clock: the first process, for all.
 
-    It is asked every few seconds: among several processes the answer costs a message.
+    It does so every few seconds only, since each decision costs a message between processes.
     """
 
     def __init__(self, minutes: float) -> None:
         self._seconds = 60 * minutes
         self._interval = self._seconds
-        self._since = self._begun = time.perf_counter()
-        self._first = self._next = -1  # steps
-        self._started = 0.0  # of the save that is on its way; 0: none
+        self._last_save = self._created = time.perf_counter()
+        self._first_step = self._next_check = -1  # steps
+        self._save_start = 0.0  # seconds; of the pending save, 0 without one
 
     def due(self, step: int) -> bool:
-        """Whether it is time to save; to be asked at every step, by all processes."""
+        """Returns whether it is time to save. All processes call it at every step."""
         if not self._seconds:
             return False
-        if self._first < 0 or step < self._first:
-            self._first = self._next = step
-        if step < self._next <= step + 1000:
+        if self._first_step < 0 or step < self._first_step:
+            self._first_step = self._next_check = step
+        if step < self._next_check <= step + 1000:
             return False
         now = time.perf_counter()
-        each = (now - self._begun) / max(step - self._first, 1)
-        pause = max(1, min(1000, int(_ASK_EVERY / each)))
-        due, pause = distributed.from_first(lambda: [now - self._since >= self._interval, pause])
-        self._next = step + pause
+        step_seconds = (now - self._created) / max(step - self._first_step, 1)
+        steps_until_check = max(1, min(1000, int(_CHECK_SECONDS / step_seconds)))
+        due, steps_until_check = distributed.from_first(
+            lambda: [now - self._last_save >= self._interval, steps_until_check]
+        )
+        self._next_check = step + steps_until_check
         return bool(due)
 
-    def due_within(self) -> bool:
-        """Whether at least a quarter of the interval is over: a long hook comes now."""
-        passed = time.perf_counter() - self._since
+    def due_in_long_hook(self) -> bool:
+        """Returns whether to save before a long hook: after a quarter of the interval."""
+        elapsed = time.perf_counter() - self._last_save
         return bool(self._seconds) and bool(
-            distributed.from_first(lambda: passed >= self._interval / 4)
+            distributed.from_first(lambda: elapsed >= self._interval / 4)
         )
 
-    def saving(self) -> None:
-        """A save begins."""
-        self._since = self._started = time.perf_counter()
+    def save_started(self) -> None:
+        """Notes that a save begins."""
+        self._last_save = self._save_start = time.perf_counter()
 
-    def saved_at_last(self, writing: bool) -> None:
-        """Measures the save that is over; the next one waits until saving is cheap enough."""
-        if self._started and not writing:
-            seconds = time.perf_counter() - self._started
+    def save_finished(self, writing: bool) -> None:
+        """Measures the last save when it is written, and adapts the interval to its duration."""
+        if self._save_start and not writing:
+            seconds = time.perf_counter() - self._save_start
             self._interval = max(self._seconds, seconds / Policy.saving_share)
-            self._started = 0.0
+            self._save_start = 0.0
 
 
 class ConsumptionLog:
-    """Writes what was read up to each checkpoint, where the batches count it (`ledger.json`)."""
+    """Writes `ledger.json`, the consumed examples, at each checkpoint if the batches count them."""
 
     def __init__(self, model_dir: str) -> None:
         self._model_dir = model_dir
@@ -269,13 +274,15 @@ class ConsumptionLog:
         ledger = now.batches.ledger() if now.saved_data is not None else None
         if ledger is None:
             return
-        former = distributed.from_first(lambda: ledger.read(self._model_dir))
-        part = ledger.count(former, now.saved_data, jax.process_index(), jax.process_count())
-        counts = distributed.gather(part)
+        previous = distributed.from_first(lambda: ledger.read(self._model_dir))
+        local_counts = ledger.count(
+            previous, now.saved_data, jax.process_index(), jax.process_count()
+        )
+        counts = distributed.gather(local_counts)
         if not distributed.is_first():
             return
         try:
-            ledger.write(self._model_dir, former, now.saved_data, counts, now.number)
+            ledger.write(self._model_dir, previous, now.saved_data, counts, now.number)
         except OSError as error:  # a full disk: the next one counts from the last that was written
             if now.last:
                 raise
@@ -285,8 +292,8 @@ class ConsumptionLog:
 class Preemption:
     """Stops the run after a SIGTERM to any process."""
 
-    def __init__(self, watched: termination.Termination) -> None:
-        self._watched = watched
+    def __init__(self, sigterm: termination.Termination) -> None:
+        self._sigterm = sigterm
         self.stopped = False
 
     def __call__(self, now: Step) -> bool:
@@ -294,21 +301,21 @@ class Preemption:
         return self.stopped
 
     def requested(self) -> bool:
-        """Whether the run is to stop; to be asked by all processes equally often."""
+        """Returns whether the run is to stop. All processes call it equally often."""
         if jax.process_count() > 1:
             return distributed.preempted()
-        requested = self._watched.requested.is_set()
+        requested = self._sigterm.requested.is_set()
         if requested:
-            self._watched.answered.set()
+            self._sigterm.answered.set()
         return requested
 
-    def nothing_to_lose(self, answer: Callable[[], bool]) -> None:
-        """Has the process end at once where a SIGTERM finds it so, in a compilation for example."""
-        self._watched.nothing_to_lose = answer
+    def nothing_to_lose(self, predicate: Callable[[], bool]) -> None:
+        """Lets SIGTERM end the process at once, even in a compilation, if `predicate()` is True."""
+        self._sigterm.nothing_to_lose = predicate
 
 
 class OpenRun(NamedTuple):
-    """What the loop needs of a run directory that it holds."""
+    """The objects that the training loop needs of its locked run directory."""
 
     preemption: Preemption
     checkpoints: Checkpoints
@@ -318,30 +325,30 @@ class OpenRun(NamedTuple):
 
 
 @contextlib.contextmanager
-def opened(
+def open_run(
     program: Trainer, languages: Sequence[str], corpora: Sequence[tuple[str, str]], *,
     model_dir: str, steps: int, policy: Policy, health: Health,
 ) -> Iterator[OpenRun]:  # fmt: skip
-    """Holds a run directory for a run of `steps` steps inside the `with` statement.
+    """Locks and opens a run directory inside the `with` statement.
 
-    At its end all is written.
+    All files are written when it ends.
     """
     with (
         distributed.held(model_dir),
-        preemption() as watched,  # until all is written
-        raised_alone(),
+        preemption() as preempt,  # until all is written
+        without_duplicate_logs(),
         Checkpoints(model_dir, policy) as checkpoints,
         Checkpoints(model_dir, policy, recovery=True) as recovery,
         Log(model_dir, steps, languages=languages, corpora=corpora, every=program.log_every,
             languages_every=program.languages_every) as log,
         _heartbeats(log, health) as progress,
     ):  # fmt: skip
-        yield OpenRun(watched, checkpoints, recovery, log, progress)
+        yield OpenRun(preempt, checkpoints, recovery, log, progress)
 
 
 @contextlib.contextmanager
 def _heartbeats(log: Log, health: Health) -> Iterator[StepProgress]:
-    """Yields what the loop tells its steps. Several processes write heartbeats inside."""
+    """Yields the record of progress; several processes write heartbeats from it inside."""
     progress = StepProgress(count_dispatch=jax.default_backend() != "cpu")
     if jax.process_count() == 1:
         yield progress
@@ -349,25 +356,27 @@ def _heartbeats(log: Log, health: Health) -> Iterator[StepProgress]:
     start = distributed.from_first(time.time)
     first = first_heartbeat(start, jax.process_index(), jax.process_count(), health)
     directory = log.path.parent
-    watched = (directory, data_root(), tempfile.gettempdir())
-    with heartbeats(progress, first, Run(directory).hosts, say=log.say, watched=watched):
+    directories = (directory, data_root(), tempfile.gettempdir())
+    with heartbeats(
+        progress, first, Run(directory).hosts, say=log.say, disk_directories=directories
+    ):
         yield progress
 
 
 @contextlib.contextmanager
 def preemption() -> Iterator[Preemption]:
-    """Catches SIGTERM inside; of several processes JAX does."""
+    """Catches SIGTERM inside; in runs of several processes JAX catches it."""
     if jax.process_count() > 1:
         yield Preemption(termination.Termination())
         return
-    with termination.watched() as watched:
-        yield Preemption(watched)
+    with termination.watched() as sigterm:
+        yield Preemption(sigterm)
 
 
 def check_end(steps: int, batches: Batches, hooks: Sequence[Hook]) -> None:
-    """Raises ValueError where the data wait for losses that no hook measures.
+    """Checks that the run can end, and prints the warnings of the batches.
 
-    Hands on the warnings of the batches.
+    Raises ValueError if the data wait for validation losses that no hook measures.
     """
     if steps < 1:
         raise ValueError(f"TRAIN_STEPS is {steps}; allowed: 1 or more")
@@ -381,5 +390,5 @@ def check_end(steps: int, batches: Batches, hooks: Sequence[Hook]) -> None:
 
 
 @jax.jit
-def _finite(tree: Any) -> Array:
+def _all_finite(tree: Any) -> Array:
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]).all()

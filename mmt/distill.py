@@ -116,13 +116,13 @@ class Translations:
             "step": Run(self.teacher).best_step(), "corpus": corpus.hash(),
             "decoding": str(self.decoding), "pairs": self.pairs, "references": self.references,
         }  # fmt: skip
-        whole = (folder / "corpus.toml").exists()
-        with contextlib.nullcontext() if whole else distributed.held(folder):
+        is_complete = (folder / "corpus.toml").exists()
+        with contextlib.nullcontext() if is_complete else distributed.held(folder):
             output_log.begin(folder / "translations.json", recipe)
             if not (folder / "corpus.toml").exists():
-                self._complete(folder, corpus)
+                self._write_missing(folder, corpus)
 
-    def _complete(self, folder: Path, corpus: corpora.Corpus) -> None:
+    def _write_missing(self, folder: Path, corpus: corpora.Corpus) -> None:
         corpus = cleaned(corpus)
         copied = {split: f"{split}." for split in corpora.SPLITS[1:]}
         if self.references:
@@ -138,15 +138,15 @@ class Translations:
 
     def _translate(self, folder: Path, corpus: corpora.Corpus) -> None:
         """Translates the training split, language by language, as one stream."""
-        todo = [
+        output_files = [
             output_log.OutputFile(folder / f"train.{code}.tsv", self._count(corpus, code))
             for code in corpus.languages
         ]
-        pairs, ahead, again = itertools.tee(
+        pairs, for_sources, for_languages = itertools.tee(
             (
                 (code, pair)
-                for code, part in zip(corpus.languages, todo, strict=True)
-                for pair in itertools.islice(self._chosen(corpus, code), part.done, None)
+                for code, part in zip(corpus.languages, output_files, strict=True)
+                for pair in itertools.islice(self._selected_pairs(corpus, code), part.done, None)
             ),
             3,
         )
@@ -154,13 +154,13 @@ class Translations:
         if translator.routes_by_language:
             for code in corpus.languages:
                 translator.language_id(code, corpus.target)
-        sources = (code for code, _ in again) if translator.routes_by_language else None
+        sources = (code for code, _ in for_languages) if translator.routes_by_language else None
         translations = translator.translate(
-            (pair.source for _, pair in ahead),
+            (pair.source for _, pair in for_sources),
             target=corpus.target, decoding=self.decoding, sources=sources,
         )  # fmt: skip
         output_log.write(
-            todo,
+            output_files,
             (
                 output_log.row(pair.source, translation.text or pair.target)
                 for (_, pair), translation in zip(pairs, translations, strict=True)
@@ -171,7 +171,7 @@ class Translations:
         count = corpus.count(code, "train")
         return min(count, self.pairs) if self.pairs else count
 
-    def _chosen(self, corpus: corpora.Corpus, code: str) -> Iterator[Pair]:
+    def _selected_pairs(self, corpus: corpora.Corpus, code: str) -> Iterator[Pair]:
         count, chosen = corpus.count(code, "train"), self._count(corpus, code)
         for i, pair in enumerate(corpus.pairs(code, "train")):
             if (i + 1) * chosen // count > i * chosen // count:
@@ -198,6 +198,6 @@ def prepare(program: Trainer, translations: Translations | None = None) -> None:
         translations.write()
     elif program.teacher is None and not program.initial_model_dir:
         raise ValueError(
-            "the config names no teacher; add --gin_file=gin_configs/runs/distill.gin, or "
-            "distill_sequences.gin beside it"
+            "the config names no teacher; add --gin_file=gin_configs/runs/distill.gin or "
+            "--gin_file=gin_configs/runs/distill_sequences.gin"
         )

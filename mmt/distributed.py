@@ -26,7 +26,7 @@ from jax.experimental import multihost_utils
 from mmt.system import lock, termination
 
 SLURM = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID")
-_SECONDS_MORE = 60  # until JAX itself gives up and aborts
+_JAX_EXTRA_SECONDS = 60  # after our timeout, until JAX itself aborts the process
 _CALLS = itertools.count()  # calls of `preempted`
 _finished = False
 
@@ -78,22 +78,23 @@ def start(
     ) or (Launch() if _on_tpu_pod(os.environ) else None)
     if launch is None:
         return
-    watch = threading.Timer(timeout, _give_up, (launch, timeout))
-    watch.daemon = True
-    watch.start()
+    timer = threading.Timer(timeout, _end_unconnected, (launch, timeout))
+    timer.daemon = True
+    timer.start()
     try:
         jax.distributed.initialize(
             launch.coordinator, launch.processes, launch.process,
             local_device_ids=_devices_of_node(os.environ),
             cluster_detection_method=None if None in launch or _in_slurm(os.environ)
             else "deactivate",  # in Kubernetes it would ask the API server
-            initialization_timeout=timeout + _SECONDS_MORE, heartbeat_timeout_seconds=heartbeat,
+            initialization_timeout=timeout + _JAX_EXTRA_SECONDS,
+            heartbeat_timeout_seconds=heartbeat,
         )  # fmt: skip
     except RuntimeError as error:
         raise ValueError(f"the processes did not connect: {str(error).splitlines()[0]}") from error
     finally:
-        watch.cancel()
-    atexit.register(_leave)  # runs before JAX's, which waits for the others
+        timer.cancel()
+    atexit.register(_exit_without_waiting)  # runs before JAX's, which waits for the others
 
 
 def launched(
@@ -125,8 +126,8 @@ def launched(
                 f"process {index} of {count} has no coordinator: set distributed.start.coordinator "
                 "or JAX_COORDINATOR_ADDRESS to host:port of process 0"
             )
-        several = slurm and (_integer(environment, "SLURM_NTASKS") or 1) > 1 and count is None
-        return Launch() if several else None
+        is_multi_task = slurm and (_integer(environment, "SLURM_NTASKS") or 1) > 1 and count is None
+        return Launch() if is_multi_task else None
     host, _, port = coordinator.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
         raise ValueError(f"coordinator {coordinator!r}; allowed: host:port, as in node0:1234")
@@ -184,7 +185,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def losses_named() -> Iterator[None]:
-    """Turns errors caused by the loss of another process into a ProcessLost that says so.
+    """Turns errors caused by the loss of another process into ProcessLost.
 
     Errors of a disk get the name of the host.
     """
@@ -194,13 +195,13 @@ def losses_named() -> Iterator[None]:
         if jax.process_count() == 1:
             raise
         if isinstance(error, OSError):
-            raise OSError(f"{_here()}: {error}") from error
-        lost = re.search(r"(Gloo|NCCL)\b[^\n]*|coordination service[^\n]*", str(error))
-        if not lost:
+            raise OSError(f"{_process_name()}: {error}") from error
+        loss_message = re.search(r"(Gloo|NCCL)\b[^\n]*|coordination service[^\n]*", str(error))
+        if not loss_message:
             raise
         raise ProcessLost(
-            f"{_here()} lost another one, whose own message says why; start the run again to "
-            f"resume from its last checkpoint ({lost[0]})"
+            f"{_process_name()} lost another one, whose own message says why; start the run again "
+            f"to resume from its last checkpoint ({loss_message[0]})"
         ) from error
 
 
@@ -210,9 +211,9 @@ def first_then_others(work: Callable[[], T]) -> T:
     The others find the files of the first on a shared disk, and otherwise create them again.
     """
     if is_first():
-        done = work()
+        result = work()
         gather(None)
-        return done
+        return result
     gather(None)
     return work()
 
@@ -228,12 +229,15 @@ def gather(value: Any) -> list[Any]:
         return [value]
     encoded = np.frombuffer(json.dumps(value).encode(), np.uint8)
     sizes = np.asarray(multihost_utils.process_allgather(np.int32(len(encoded)))).ravel()
-    room = 1 << max(10, int(sizes.max() - 1).bit_length())  # few distinct shapes: each is compiled
-    padded = np.zeros(room, np.uint8)
+    # A power of two, for few distinct shapes: each is compiled.
+    padded_size = 1 << max(10, int(sizes.max() - 1).bit_length())
+    padded = np.zeros(padded_size, np.uint8)
     padded[: len(encoded)] = encoded
-    every = np.asarray(multihost_utils.process_allgather(padded)).reshape(len(sizes), room)
+    gathered = np.asarray(multihost_utils.process_allgather(padded)).reshape(
+        len(sizes), padded_size
+    )
     return [
-        json.loads(bytes(row[:size])) for row, size in zip(every, sizes.tolist(), strict=True)
+        json.loads(bytes(row[:size])) for row, size in zip(gathered, sizes.tolist(), strict=True)
     ]
 
 
@@ -255,7 +259,7 @@ def merged(values: list[Any], where: str = "state") -> Any:
     }
 
 
-def whole(tree: Any) -> Any:
+def to_first_device(tree: Any) -> Any:
     """Returns distributed arrays complete on one device of the first process; None in the others.
 
     All processes must call it. Every host, and the first device, need memory for all arrays.
@@ -298,7 +302,7 @@ def _on_tpu_pod(environment: Mapping[str, str]) -> bool:
     return "TPU_SKIP_MDS_QUERY" not in environment  # else see the VM's metadata
 
 
-def _here() -> str:
+def _process_name() -> str:
     """Returns index and host of this process."""
     place = f"process {jax.process_index()} of {jax.process_count()}"
     return f"{place} on host {socket.gethostname()}"
@@ -313,8 +317,10 @@ def _devices_of_node(environment: Mapping[str, str]) -> list[int] | None:
     tasks = _integer(environment, "SLURM_NTASKS")
     nodes = _integer(environment, "SLURM_STEP_NUM_NODES")
     gpus = _integer(environment, "SLURM_GPUS_ON_NODE")
-    whole = _in_slurm(environment) and tasks == nodes and "JAX_LOCAL_DEVICE_IDS" not in environment
-    return list(range(gpus)) if whole and gpus else None
+    one_task_per_node = (
+        _in_slurm(environment) and tasks == nodes and "JAX_LOCAL_DEVICE_IDS" not in environment
+    )
+    return list(range(gpus)) if one_task_per_node and gpus else None
 
 
 def _integer(environment: Mapping[str, str], name: str) -> int | None:
@@ -324,25 +330,25 @@ def _integer(environment: Mapping[str, str], name: str) -> int | None:
     return int(value) if value else None
 
 
-def _give_up(launch: Launch, seconds: int) -> NoReturn:
+def _end_unconnected(launch: Launch, seconds: int) -> NoReturn:
     """Ends the process with a message, from a thread, since the main thread waits in C++."""
-    place = launch.coordinator or "the coordinator that the launcher names"
+    address = launch.coordinator or "the coordinator that the launcher names"
     count = launch.processes or "that the launcher started"
-    message = f"not all of the processes, {count}, reached {place}"
+    message = f"not all of the processes, {count}, reached {address}"
     if launch.process and launch.coordinator:
         host, _, port = launch.coordinator.rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
         except OSError as error:
             message = (
-                f"the coordinator {place} cannot be reached ({error}): does process 0 run there?"
+                f"the coordinator {address} cannot be reached ({error}): does process 0 run there?"
             )
     sys.stdout.flush()
     os.write(2, f"mmt: {message} within {seconds} seconds (distributed.start.timeout)\n".encode())
     os._exit(1)
 
 
-def _leave() -> None:
+def _exit_without_waiting() -> None:
     if not _finished:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -34,7 +34,7 @@ class HeldOut(Protocol):
 
 
 @dataclasses.dataclass
-class _OnHeldOut:
+class _HeldOutHook:
     """A hook that measures on `batches`, every `period` steps and at the end.
 
     budget: maximum fraction of the training time. A batch without gradients costs about a third of
@@ -54,9 +54,9 @@ class _OnHeldOut:
             raise ValueError(f"EVAL_PERIOD is {self.period}; allowed: 1 or more")
         if not 0 <= self.budget <= 1:
             raise ValueError(f"{type(self).__name__}.budget is {self.budget}; allowed: 0 to 1")
-        allowed = max(64, int(3 * self.budget * self.period)) // self._passes
-        if self.budget and isinstance(self.batches, HeldOut) and len(self.batches) > allowed:
-            self.batches = self.batches.at_most(allowed)
+        max_batches = max(64, int(3 * self.budget * self.period)) // self._passes
+        if self.budget and isinstance(self.batches, HeldOut) and len(self.batches) > max_batches:
+            self.batches = self.batches.at_most(max_batches)
 
     def __call__(self, now: Step) -> None:
         if not now.number % self.period or now.last:
@@ -67,7 +67,7 @@ class _OnHeldOut:
 
 
 @dataclasses.dataclass
-class ValidationLoss(_OnHeldOut):
+class ValidationLoss(_HeldOutHook):
     """Measures the loss per target token on held-out text every `period` steps and at the end.
 
     batches: a finite sequence of batches with `decoder_language_ids`; languages may be mixed.
@@ -80,11 +80,11 @@ class ValidationLoss(_OnHeldOut):
     gives_losses: ClassVar[bool] = True  # the order of the data may depend on them
 
     def _measure(self, now: Step) -> None:
-        note_validation(now, _sums(now, self.batches))
+        record_validation(now, _evaluate(now, self.batches))
 
 
 @dataclasses.dataclass
-class SourceUse(_OnHeldOut):
+class SourceUse(_HeldOutHook):
     """Measures how much conditioning on the source lowers the loss.
 
     It subtracts the loss with the right sources from the loss with the sources of other rows, on
@@ -98,17 +98,17 @@ class SourceUse(_OnHeldOut):
     _passes: ClassVar[int] = 2
 
     def _measure(self, now: Step) -> None:
-        losses = _by_language(now, _sums(now, self.batches))
-        others = _by_language(now, _sums(now, self.batches, _with_other_sources))
-        gained = {code: others[code] - loss for code, loss in losses.items()}
-        mean = float(np.mean(list(gained.values())))
+        losses = _by_language(now, _evaluate(now, self.batches))
+        shuffled_losses = _by_language(now, _evaluate(now, self.batches, _with_other_sources))
+        gains = {code: shuffled_losses[code] - loss for code, loss in losses.items()}
+        mean = float(np.mean(list(gains.values())))
         now.measured["source_use"] = mean
-        now.log.write({"step": now.number, "source_use": mean, "language_source_use": gained})
+        now.log.write({"step": now.number, "source_use": mean, "language_source_use": gains})
         now.log.say(f"step {now.number}: the source lowers the loss by {mean:.3f} nats per token")
 
 
 @dataclasses.dataclass
-class ExpertUse(_OnHeldOut):
+class ExpertUse(_HeldOutHook):
     """Counts the tokens of each language that each expert gets, on held-out text.
 
     Measures every `period` steps and at the end, without dropout, and replaces `expert_load.json`:
@@ -127,9 +127,9 @@ class ExpertUse(_OnHeldOut):
                 "remove it from train.train.hooks"
             )
         total: Any = None
-        for batch in _held_out(now, self.batches, "measuring the load of experts"):
-            placed = now.program.place(batch)
-            load = now.program.expert_load(now.state.params, placed, languages=len(codes))
+        for batch in _with_progress(now, self.batches, "measuring the load of experts"):
+            device_batch = now.program.place(batch)
+            load = now.program.expert_load(now.state.params, device_batch, languages=len(codes))
             total = load if total is None else jax.tree.map(np.add, total, load)
         if total is None:
             raise ValueError("load of experts: the cache holds no validation examples")
@@ -139,11 +139,11 @@ class ExpertUse(_OnHeldOut):
             for number, load in enumerate(np.asarray(loads))
         }
         self._write(now, layers, codes)
-        least = min(
+        least_load = min(
             float(load.sum(axis=0).min() * load.shape[1] / max(load.sum(), 1.0))
             for load in layers.values()
         )
-        now.log.write({"step": now.number, "moe_least_load": round(least, 4)})
+        now.log.write({"step": now.number, "moe_least_load": round(least_load, 4)})
 
     @staticmethod
     def _write(now: Step, layers: dict[str, np.ndarray], codes: Sequence[str]) -> None:
@@ -174,42 +174,42 @@ def _with_other_sources(batch: Rows) -> Rows:
     }
 
 
-def _sums(
-    now: Step, batches: Iterable[Rows], change: Callable[[Rows], Rows] = lambda batch: batch
+def _evaluate(
+    now: Step, batches: Iterable[Rows], transform: Callable[[Rows], Rows] = lambda batch: batch
 ) -> Meters:
-    """Returns the sums over all held-out batches, changed by `change`, without dropout."""
+    """Returns the sums over all held-out batches, each mapped by `transform`, without dropout."""
     total: Any = None
-    for batch in _held_out(now, batches, "validating loss"):
-        total = _add(now, total, change(batch), len(now.batches.manifest.languages))
+    for batch in _with_progress(now, batches, "validating loss"):
+        total = _add_batch(now, total, transform(batch), len(now.batches.manifest.languages))
     if total is None:
         raise ValueError("validation loss: the cache holds no validation examples")
     return total
 
 
-def _held_out(now: Step, batches: Iterable[Rows], phase: str) -> Iterator[Rows]:
-    """Yields the batches, and shows the language at which each begins."""
-    every: Sequence[str] = now.batches.manifest.languages
-    held_out = every
+def _with_progress(now: Step, batches: Iterable[Rows], phase: str) -> Iterator[Rows]:
+    """Yields the batches, and shows the language that each one begins with."""
+    all_languages: Sequence[str] = now.batches.manifest.languages
+    held_out = all_languages
     if isinstance(batches, HeldOut):
         batches.share(now.program.layout.rows)
         held_out = batches.languages()
     numbers = {code: number for number, code in enumerate(held_out, start=1)}
-    with now.long(phase, len(numbers)) as advance:
+    with now.long_phase(phase, len(numbers)) as advance:
         for batch in batches:
-            code = _first_language(batch, every)
+            code = _first_language(batch, all_languages)
             advance(code if code in numbers else "", numbers.get(code, 0))
             yield batch
 
 
 def _first_language(batch: Rows, languages: Sequence[str]) -> str:
-    """The language of the first target token of a batch; '' if it has none."""
+    """Returns the language of the first target token of a batch; '' if it has none."""
     ids = batch["decoder_language_ids"][batch["decoder_loss_weights"] > 0]
     return languages[int(ids[0])] if ids.size else ""
 
 
-def _add(now: Step, total: Meters | None, batch: Rows, languages: int) -> Meters:
-    placed = now.program.place(batch)
-    meters = now.program.evaluate(now.state.params, placed, languages=languages)
+def _add_batch(now: Step, total: Meters | None, batch: Rows, languages: int) -> Meters:
+    device_batch = now.program.place(batch)
+    meters = now.program.evaluate(now.state.params, device_batch, languages=languages)
     return meters if total is None else total.add(meters)
 
 
@@ -223,8 +223,10 @@ def _by_language(now: Step, total: Meters) -> dict[str, float]:
     }
 
 
-def note_validation(now: Step, total: Meters) -> None:
-    """Writes the validation losses from the sums over all held-out batches, and what they change.
+def record_validation(now: Step, total: Meters) -> None:
+    """Writes the validation losses, and the changes of the data that follow from them.
+
+    total: sums over all held-out batches.
     """
     by_language, training = distributed.from_first(
         lambda: [_by_language(now, total), now.log.language_losses(now.state.meters)]

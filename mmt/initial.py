@@ -47,16 +47,16 @@ def upcycled(parent: Shapes, model: Transformer) -> set[str]:
         raise ValueError("upcycling makes experts of a dense model; the parent has experts already")
     fresh = ("/mlp/router", "/mlp/router_bias", "/mlp/gate")
     expected = {name: shape for name, shape in shapes.items() if name.endswith(fresh)}
-    taken = set(parent)
+    copied = set(parent)
     for name, shape in parent.items():
-        above, _, leaf = name.rpartition("/")
-        copied = f"{above}/" in experts
-        expected[name] = (model.config.moe.num_experts, *shape) if copied else shape
-        if copied and model.config.moe.shared_mlp_dim:
-            expected[f"{above}/shared/{leaf}"] = shape
-            taken.add(f"{above}/shared/{leaf}")
+        layer, _, leaf = name.rpartition("/")
+        becomes_experts = f"{layer}/" in experts
+        expected[name] = (model.config.moe.num_experts, *shape) if becomes_experts else shape
+        if becomes_experts and model.config.moe.shared_mlp_dim:
+            expected[f"{layer}/shared/{leaf}"] = shape
+            copied.add(f"{layer}/shared/{leaf}")
     parameter_names.check(expected, model)
-    return taken
+    return copied
 
 
 def shared(parent: Shapes, model: Transformer) -> set[str]:
@@ -67,16 +67,18 @@ def shared(parent: Shapes, model: Transformer) -> set[str]:
     anything else differs.
     """
     shapes = parameter_names.shapes(model)
-    taken = {name for name in shapes if parent.get(name) == shapes[name]}
-    wrong = [
+    copied = {name for name in shapes if parent.get(name) == shapes[name]}
+    mismatches = [
         f"{name}: {parent[name]}, in the model {shapes[name]}"
-        for name in sorted(shapes.keys() & parent.keys() - taken)
+        for name in sorted(shapes.keys() & parent.keys() - copied)
         if name.startswith(("encoder/", "decoder/"))
         and f"{name.rpartition('/')[0]}/router" not in parent
     ]
-    if wrong or not taken:
-        raise ValueError("the teacher's weights are not the student's:\n  " + "\n  ".join(wrong))
-    return taken
+    if mismatches or not copied:
+        raise ValueError(
+            "the teacher's weights are not the student's:\n  " + "\n  ".join(mismatches)
+        )
+    return copied
 
 
 def check_rule(rule: Rule, model_dir: str | Path, model: Transformer) -> set[str]:
@@ -95,9 +97,10 @@ def check_rule(rule: Rule, model_dir: str | Path, model: Transformer) -> set[str
 def check(program: Any, manifest: Any, model_dir: str | Path) -> None:
     """Checks a run before its directory is changed.
 
-    Raises ValueError if a vocabulary has more pieces than the model has embeddings, if a model that
-    routes by language has other languages, if the directory holds another model's checkpoints, if
-    the teacher has other vocabularies, and as `check_parents` does.
+    Raises:
+      ValueError: a vocabulary has more pieces than the model has embeddings, a model that routes by
+        language has other languages, the directory holds another model's checkpoints, the teacher
+        has other vocabularies, or `check_parents` fails.
     """
     check_parents(program, model_dir)
     config, pieces = program.model.config, manifest.vocabulary_size
@@ -110,14 +113,17 @@ def check(program: Any, manifest: Any, model_dir: str | Path) -> None:
             )
     if config.languages:
         _check_languages(program, manifest, model_dir)
-    counted = _counted_corpora(manifest, model_dir) or manifest.languages
-    checkpoint.check_model(model_dir, program.shapes(len(counted)).items())
+    entries = _counted_corpora(manifest, model_dir) or manifest.languages
+    checkpoint.check_model(model_dir, program.shapes(len(entries)).items())
     if program.teacher is not None:
         program.teacher.check(program.model, manifest)
 
 
 def add_corpora(batches: Any, model_dir: str | Path) -> tuple[tuple[str, str], ...]:
-    """Returns the corpora whose losses a run sums up, and has the batches name them."""
+    """Returns (language, corpus) of each loss that a run logs, and adds corpus ids to the batches.
+
+    Returns () if losses are logged by language.
+    """
     corpora = _counted_corpora(batches.manifest, model_dir)
     if corpora:
         batches.add_corpus_ids()
@@ -125,22 +131,23 @@ def add_corpora(batches: Any, model_dir: str | Path) -> tuple[tuple[str, str], .
 
 
 def _counted_corpora(manifest: Any, model_dir: str | Path) -> tuple[tuple[str, str], ...]:
-    """Returns (language, corpus) of each loss that a run sums up; () if it does so by language.
+    """Returns (language, corpus) of each loss that a run logs; () if losses are by language.
 
-    It does so by language if no language has several corpora, and if it was begun so: a run of an
-    earlier version goes on as it was.
+    They are by language if no language has several corpora, or if the run was started so by an
+    earlier version.
     """
     table = manifest.corpus_table
     if len(table) == len({code for code, _ in table}):
         return ()
-    begun = checkpoint.meter_size(model_dir)
-    return table if begun in (None, len(table)) else ()
+    stored_size = checkpoint.meter_size(model_dir)
+    return table if stored_size in (None, len(table)) else ()
 
 
 def _check_languages(program: Any, manifest: Any, model_dir: str | Path) -> None:
     """Checks the rows of the routing tables against the languages of the data.
 
-    Raises ValueError if their number differs, or if they are copied from a model of others.
+    Raises ValueError if their number differs, or if they are copied from a model with other
+    languages.
     """
     config, languages, parent = program.model.config, manifest.languages, program.initial_model_dir
     if config.languages != len(languages):
@@ -163,7 +170,7 @@ def check_parents(program: Any, model_dir: str | Path) -> None:
     for parent in filter(None, (program.initial_model_dir, teacher)):
         if Path(parent).resolve() == Path(model_dir).resolve():
             raise ValueError(
-                f"MODEL_DIR is {parent}, which the run starts or learns from: name a new directory"
+                f"MODEL_DIR is {parent}, the run's initial model or teacher: name a new directory"
             )
     if teacher:
         Run(teacher).best_step()
@@ -171,48 +178,54 @@ def check_parents(program: Any, model_dir: str | Path) -> None:
         check_rule(program.initial_rule, program.initial_model_dir, program.model)
 
 
-def takes_vocabulary_of(program: Any, model_dir: str | Path) -> Run | None:
+def embedding_parent(program: Any, model_dir: str | Path) -> Run | None:
     """Returns the initial model whose embeddings a new run copies.
 
-    None if the rule leaves them fresh, as `shared` does, or if the run has checkpoints already.
+    Returns None if the rule leaves embeddings fresh (`shared`), or if the run has checkpoints.
     """
     parent, rule = program.initial_model_dir, program.initial_rule
-    new = not Run(model_dir).checkpoint_steps()
-    return Run(parent) if parent and rule in (same, upcycled) and new else None
+    is_new = not Run(model_dir).checkpoint_steps()
+    return Run(parent) if parent and rule in (same, upcycled) and is_new else None
 
 
 def parameters(
     rule: Rule, model_dir: str | Path, *, fresh: Any, model: Transformer, layout: Layout
 ) -> Any:
-    """Returns the `fresh` parameters of `model`, with those that `rule` copies from a trained
-    model.
+    """Returns the parameters of a new run: `fresh` ones, replaced where `rule` copies trained ones.
 
-    If an expert's weight comes from a dense layer, every expert gets a copy. `fresh` is donated.
+    If an expert's weight comes from a dense layer, every expert gets a copy.
+
+    Args:
+      rule: selects the parameters to copy.
+      model_dir: the run directory of the trained model.
+      fresh: initialised parameters of `model`; they are donated.
+      model: the new run's model.
+      layout: the new run's layout.
     """
-    taken = check_rule(rule, model_dir, model)
+    copied = check_rule(rule, model_dir, model)
     parent, old = restore(model_dir, layout)
 
     def merge(fresh: Any, old: Any) -> Any:
-        given = parameter_names.to_flat(old, parent.config)
+        parent_params = parameter_names.to_flat(old, parent.config)
 
-        def taken_or_fresh(name: str, value: Any) -> Any:
-            if name not in taken:
+        def copied_or_fresh(name: str, value: Any) -> Any:
+            if name not in copied:
                 return value
-            old_name = name if name in given else name.replace("/mlp/shared/", "/mlp/")
-            return jnp.broadcast_to(given[old_name], value.shape)
+            old_name = name if name in parent_params else name.replace("/mlp/shared/", "/mlp/")
+            return jnp.broadcast_to(parent_params[old_name], value.shape)
 
         def leaf(path: Any, value: Any) -> Any:
             path = jax.tree_util.keystr(path, simple=True, separator="/")
             names = parameter_names.members(path, model.config)
             if isinstance(names, str):
-                return taken_or_fresh(names, value)
-            return jnp.stack([taken_or_fresh(name, value[i]) for i, name in enumerate(names)])
+                return copied_or_fresh(names, value)
+            return jnp.stack([copied_or_fresh(name, value[i]) for i, name in enumerate(names)])
 
         return jax.tree_util.tree_map_with_path(leaf, fresh)
 
-    placed = jax.tree.map(lambda leaf: leaf.sharding, fresh)
-    _say(taken, model, model_dir)
-    return jax.jit(merge, out_shardings=placed, donate_argnums=0)(fresh, old)
+    shardings = jax.tree.map(lambda leaf: leaf.sharding, fresh)
+    _report_copied(copied, model, model_dir)
+    return jax.jit(merge, out_shardings=shardings, donate_argnums=0)(fresh, old)
 
 
 def restore(model_dir: str | Path, layout: Layout) -> tuple[Transformer, Any]:
@@ -246,8 +259,10 @@ def _check_gates(model: Transformer) -> None:
         )
 
 
-def _say(taken: set[str], model: Transformer, model_dir: str | Path) -> None:
+def _report_copied(copied: set[str], model: Transformer, model_dir: str | Path) -> None:
     shapes = parameter_names.shapes(model)
-    fresh = sorted({name.rpartition("/")[0] for name in shapes.keys() - taken})
-    rest = f"; fresh: {', '.join(fresh)}" if fresh else ""
-    print(f"{len(taken)} of {len(shapes)} arrays are from {model_dir}{rest}", file=sys.stderr)
+    fresh = sorted({name.rpartition("/")[0] for name in shapes.keys() - copied})
+    fresh_part = f"; fresh: {', '.join(fresh)}" if fresh else ""
+    print(
+        f"{len(copied)} of {len(shapes)} arrays are from {model_dir}{fresh_part}", file=sys.stderr
+    )

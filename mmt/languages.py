@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mmt import suggest
+from mmt.system.text_table import aligned
 
 _RIGHT_TO_LEFT = frozenset("Adlm Arab Hebr Mand Nkoo Rohg Samr Syrc Thaa".split())
 
@@ -96,11 +97,11 @@ def nearest(language: Language, among: Iterable[str], count: int = 3) -> list[La
     spelled = suggest.closest_names(language.name, names, count, cutoff=0.8)
 
     def distance(other: Language) -> tuple[int, ...]:
-        alike = other.name in spelled and other.name not in ("", language.name)
+        similar_name = other.name in spelled and other.name not in ("", language.name)
         same_family = other.family == language.family and other.family != "Isolate"
         same_script = other.script == language.script
         return (
-            other.iso3 != language.iso3, not alike, not (same_family and same_script),
+            other.iso3 != language.iso3, not similar_name, not (same_family and same_script),
             not same_family, not same_script,
         )  # fmt: skip
 
@@ -141,9 +142,8 @@ def rows() -> list[dict[str, str | list[str]]]:
 def table() -> str:
     """Returns the languages as text: a line per language, columns aligned, the native name last."""
     columns = ("code", "bcp47", "name", "script", "family", "native")
-    lines = [columns, *(tuple(getattr(x, column) for column in columns) for x in all_languages())]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns) - 1)] + [0]
-    return "\n".join("  ".join(map(str.ljust, line, widths)) for line in lines)
+    values = (tuple(getattr(x, column) for column in columns) for x in all_languages())
+    return "\n".join(aligned([columns, *values]))
 
 
 class _Index(NamedTuple):
@@ -202,8 +202,8 @@ def _index() -> _Index:
 
 def _parse(line: str) -> Language:
     code, iso1, iso3, bcp47, name, native, script, family, aliases = line.split("\t")
-    others = tuple(aliases.split("; ")) if aliases else ()
-    return Language(code, iso1, iso3, bcp47, name, native, script, family, others)
+    alias_names = tuple(aliases.split("; ")) if aliases else ()
+    return Language(code, iso1, iso3, bcp47, name, native, script, family, alias_names)
 
 
 def _add(names: dict[str, list[Language]], key: str, language: Language) -> None:
@@ -218,10 +218,10 @@ def _tag_key(name: str) -> str:
 
 def _name_key(name: str) -> str:
     """Returns a key that is equal for "Mi'kmaq" and 'miʼkmaq', and for 'Māori' and 'maori'."""
-    plain = re.sub("[ʻʼʾ’‘`´]", "'", name)
-    if not plain.isascii():
-        plain = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", plain))
-    return _tag_key(plain)
+    folded = re.sub("[ʻʼʾ’‘`´]", "'", name)
+    if not folded.isascii():
+        folded = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", folded))
+    return _tag_key(folded)
 
 
 def _titled(name: str) -> bool:

@@ -65,17 +65,17 @@ def measure(
     )
     sums = {}
     if "teacher_logits" in batch:
-        apart = divergence(logits, batch["teacher_logits"])
-        loss = (1 - objective.teacher) * loss + objective.teacher * apart
-        sums["teacher_loss"] = (apart * weights).sum()
-    label = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-    right = label >= logits.max(axis=-1)
+        teacher_nats = divergence(logits, batch["teacher_logits"])
+        loss = (1 - objective.teacher) * loss + objective.teacher * teacher_nats
+        sums["teacher_loss"] = (teacher_nats * weights).sum()
+    target_logit = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    is_correct = target_logit >= logits.max(axis=-1)
     source_tokens = (batch["encoder_segment_ids"] > 0).sum()
     ids = batch.get("decoder_corpus_ids", batch["decoder_language_ids"])
     sums |= {
         "loss": (loss * weights).sum(),
         "nll": (nll * weights).sum(),
-        "accuracy": (right * weights).sum(),
+        "accuracy": (is_correct * weights).sum(),
         "target_tokens": weights.sum(),
         "tokens": weights.sum() + source_tokens.astype(float),
     }
@@ -101,12 +101,12 @@ def cross_entropy(
     """
     logits = logits.astype(float)
     log_z = jax.nn.logsumexp(logits, axis=-1)
-    right = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-    nll = log_z - right
+    target_logit = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    nll = log_z - target_logit
     loss = nll
     if label_smoothing:
-        even = log_z - logits.mean(axis=-1)
-        loss = (1 - label_smoothing) * nll + label_smoothing * even
+        uniform_nll = log_z - logits.mean(axis=-1)
+        loss = (1 - label_smoothing) * nll + label_smoothing * uniform_nll
     if z_loss:
         loss = loss + z_loss * jnp.square(log_z)
     return loss, nll

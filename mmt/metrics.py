@@ -31,14 +31,12 @@ from mmt.run import Run, read_metrics
 from mmt.system import phases, progress, status
 
 _COUNT = itertools.count()  # numbers TensorBoard's files
-_SILENCE = 30.0  # seconds between shown rows at most; each tenth of a run is also shown
+_MAX_LINE_INTERVAL = 30.0  # seconds between shown rows at most; each tenth of a run is also shown
 
 
 @flax.struct.dataclass
 class Meters:
-    """Sums since the last logged step. Fields hold arrays, or the shapes or shardings of these
-    arrays.
-    """
+    """Sums since the last logged step: arrays, or the shapes or shardings of these arrays."""
 
     sums: dict[str, Any]  # float32 [] each
     language_loss: Any  # float32 [languages], or [corpora]: nats of the target tokens of each
@@ -49,11 +47,11 @@ class Meters:
 
     def restarted(self, *, sums: Any, languages: Any) -> "Meters":
         """Returns the sums, set to zero where the (traced) conditions hold."""
-        keep = lambda flag: lambda x: jnp.where(flag, 0, x)  # noqa: E731
+        zero_where = lambda flag: lambda x: jnp.where(flag, 0, x)  # noqa: E731
         return Meters(
-            sums=jax.tree.map(keep(sums), self.sums),
-            language_loss=keep(languages)(self.language_loss),
-            language_tokens=keep(languages)(self.language_tokens),
+            sums=jax.tree.map(zero_where(sums), self.sums),
+            language_loss=zero_where(languages)(self.language_loss),
+            language_tokens=zero_where(languages)(self.language_tokens),
         )
 
 
@@ -104,8 +102,8 @@ class Log:
             disable=not (self._shown and sys.stderr.isatty()),
         )  # fmt: skip
         self._task = self._bar.add_task("train", total=steps, text="")
-        self._waiting: list[Mapping[str, Any]] = []  # rows that could not be written yet
-        self._named_failure = False
+        self._unwritten: list[Mapping[str, Any]] = []  # rows that could not be written yet
+        self._failure_reported = False
         self.phases = phases.Phases(self._announce, self._show_phase)
         self._text = ""
         self._first, self._step, self._begun = 0, 0, 0.0  # of this start, to estimate the time left
@@ -138,8 +136,8 @@ class Log:
     def _open(self, step: int) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         rows = [row for row in read_metrics(self.path) if row["step"] <= step]
-        rows += [dict(row) for row in self._waiting if row["step"] <= step]
-        self._waiting.clear()
+        rows += [dict(row) for row in self._unwritten if row["step"] <= step]
+        self._unwritten.clear()
         temporary = self.path.with_suffix(".tmp")
         text = "".join(json.dumps(row) + "\n" for row in rows)
         try:
@@ -168,19 +166,19 @@ class Log:
         self._bar.stop()
         if self._shown:
             status.begin("closing the run")
-        refused = self._drain() if self._waiting else None
+        write_error = self._write_pending() if self._unwritten else None
         self._close()
-        if refused:
-            lost = f"{len(self._waiting)} rows could not be written: {refused.strerror}"
+        if write_error:
+            lost = f"{len(self._unwritten)} rows could not be written: {write_error.strerror}"
             if kind is None:
                 raise OSError(f"{self.path}: {lost}")
             print(f"{self.path}: {lost}", file=sys.stderr)
 
-    def next_batch(self, batches: Any, running: Any) -> Any:
+    def next_batch(self, batches: Any, previous_loss: Any) -> Any:
         """Returns `next(batches)`; counts its time as waiting if the device is idle at its end."""
         before = time.perf_counter()
         batch = next(batches)
-        if running is None or running.is_ready():
+        if previous_loss is None or previous_loss.is_ready():
             self._waited += time.perf_counter() - before
         return batch
 
@@ -243,18 +241,18 @@ class Log:
         """Appends a row to the file and its numbers to TensorBoard."""
         if not self._writes:
             return
-        self._waiting.append(row)
-        refused = self._drain()
-        if refused and not self._named_failure:
+        self._unwritten.append(row)
+        write_error = self._write_pending()
+        if write_error and not self._failure_reported:
             with contextlib.suppress(OSError):  # stderr may lie on the same disk
-                print(f"{self.path} cannot be written: {refused.strerror}; its rows stay in memory",
-                      file=sys.stderr)  # fmt: skip
-        self._named_failure = refused is not None
+                print(f"{self.path} cannot be written: {write_error.strerror}; its rows stay in "
+                      "memory", file=sys.stderr)  # fmt: skip
+        self._failure_reported = write_error is not None
 
-    def _drain(self) -> OSError | None:
+    def _write_pending(self) -> OSError | None:
         """Writes the waiting rows; returns the error if the disk refuses them."""
-        while self._waiting:
-            text = (json.dumps(self._waiting[0]) + "\n").encode()
+        while self._unwritten:
+            text = (json.dumps(self._unwritten[0]) + "\n").encode()
             end = self._rows.seek(0, os.SEEK_END)
             try:
                 if self._rows.write(text) != len(text):
@@ -263,12 +261,12 @@ class Log:
                 with contextlib.suppress(OSError):
                     self._rows.truncate(end)
                 return error
-            self._events.add(self._waiting.pop(0))
+            self._events.add(self._unwritten.pop(0))
         return None
 
     def rows(self) -> list[dict[str, Any]]:
         """Returns all rows written so far. Call it in the first process only."""
-        return [*read_metrics(self.path), *map(dict, self._waiting)]
+        return [*read_metrics(self.path), *map(dict, self._unwritten)]
 
     def say(self, text: str) -> None:
         """Prints a line on stderr, above the progress bar."""
@@ -284,10 +282,12 @@ class Log:
         )
         self._text = text
         self._bar.update(self._task, text=text)
-        ten = max(self._steps // 10, 1)
-        tenth = row["step"] // ten != (row["step"] - self.every) // ten
-        silent = time.perf_counter() - self._last_line > _SILENCE
-        if not self._console.is_terminal and (tenth or silent or row["step"] == self._steps):
+        tenth_steps = max(self._steps // 10, 1)
+        is_new_tenth = row["step"] // tenth_steps != (row["step"] - self.every) // tenth_steps
+        is_overdue = time.perf_counter() - self._last_line > _MAX_LINE_INTERVAL
+        if not self._console.is_terminal and (
+            is_new_tenth or is_overdue or row["step"] == self._steps
+        ):
             self.say(f"step {row['step']}/{self._steps}  {text}")
 
     def _time_left(self) -> str:
@@ -299,11 +299,11 @@ class Log:
         if not done or not left:
             return ""
         phases = {kind: s for kind, s in self.phases.seconds.items() if kind != "compiling"}
-        spent = sum(map(sum, phases.values()))
-        seconds = (time.perf_counter() - self._begun - spent) / done * left
+        phase_seconds = sum(map(sum, phases.values()))
+        seconds = (time.perf_counter() - self._begun - phase_seconds) / done * left
         for durations in phases.values():
-            times = max(1.0, len(durations) * left / done)
-            seconds += times * sum(durations) / len(durations)
+            repeats = max(1.0, len(durations) * left / done)
+            seconds += repeats * sum(durations) / len(durations)
         return f"  {datetime.timedelta(seconds=round(seconds))} left"
 
     def _announce(self, text: str) -> None:
@@ -315,9 +315,7 @@ class Log:
 
 
 class _Events:
-    """Writes TensorBoard's copy of the rows after `step`. Rows that a full disk refuses are
-    omitted.
-    """
+    """Writes the rows after `step` for TensorBoard, without those that a full disk refuses."""
 
     def __init__(self, directory: Path, step: int) -> None:
         self._directory, self._step = directory, step
@@ -334,7 +332,7 @@ class _Events:
                 }
             elif name != "step" and isinstance(value, int | float):
                 numbers[name] = value
-        with self._or_left_out():
+        with self._ignoring_write_errors():
             writer = self._writer = self._writer or self._open()
             for name, number in numbers.items():
                 event = summary.scalar(name, number)
@@ -342,14 +340,12 @@ class _Events:
             writer.flush()
 
     def close(self) -> None:
-        with self._or_left_out():
+        with self._ignoring_write_errors():
             if self._writer:
                 self._writer.close()
 
     def _open(self) -> EventsWriter:
-        """Opens a file with a name that no other start of the run used, even if the clock was set
-        back.
-        """
+        """Opens a file whose name no other start of the run used, even after a change of clock."""
         writer = EventsWriter(str(self._directory / "events"), f".{os.getpid()}.{next(_COUNT)}")
         if self._step:  # hides later steps of an earlier start
             begin = SessionLog(status=SessionLog.START)
@@ -358,7 +354,7 @@ class _Events:
         return writer
 
     @contextlib.contextmanager
-    def _or_left_out(self) -> Iterator[None]:
+    def _ignoring_write_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError:
@@ -370,18 +366,18 @@ def _means(entries: Sequence[tuple[str, str]], meters: Meters) -> dict[str, Any]
 
     entries: (language, corpus) of each number; those of a language follow each other.
     """
-    both = meters.language_tokens, meters.language_loss
-    tokens, losses = (np.asarray(array).tolist() for array in both)
+    sums = meters.language_tokens, meters.language_loss
+    tokens, losses = (np.asarray(array).tolist() for array in sums)
     row: dict[str, dict[str, Any]] = {"language_tokens": {}, "language_loss": {}}
     numbers = zip(entries, tokens, losses, strict=True)
     for code, group in itertools.groupby(numbers, key=lambda number: number[0][0]):
-        of_corpora = {corpus: (count, loss) for (_, corpus), count, loss in group}
-        if seen := {corpus: pair for corpus, pair in of_corpora.items() if pair[0]}:
-            count, loss = (sum(column) for column in zip(*seen.values(), strict=True))
+        all_corpora = {corpus: (count, loss) for (_, corpus), count, loss in group}
+        if by_corpus := {corpus: pair for corpus, pair in all_corpora.items() if pair[0]}:
+            count, loss = (sum(column) for column in zip(*by_corpus.values(), strict=True))
             row["language_tokens"][code], row["language_loss"][code] = count, loss / count
-        if seen and len(of_corpora) > 1:
-            means = {corpus: loss / count for corpus, (count, loss) in seen.items()}
-            row.setdefault("corpus_tokens", {})[code] = {c: seen[c][0] for c in seen}
+        if by_corpus and len(all_corpora) > 1:
+            means = {corpus: loss / count for corpus, (count, loss) in by_corpus.items()}
+            row.setdefault("corpus_tokens", {})[code] = {c: by_corpus[c][0] for c in by_corpus}
             row.setdefault("corpus_loss", {})[code] = means
     return row
 
@@ -393,7 +389,7 @@ def _snapshot(meters: Meters) -> Meters:
 
 def training_bar(console: Console, *, disable: bool) -> progress.Progress:
     """Returns a progress bar that shows the time left and the task's field `text`."""
-    parts = (progress.COUNT, progress.PERCENT, progress.REMAINING, "{task.fields[text]}")
+    columns = (progress.COUNT, progress.PERCENT, progress.REMAINING, "{task.fields[text]}")
     return progress.progress_bar(
-        *parts, console=console, disable=disable or not sys.stderr.isatty()
+        *columns, console=console, disable=disable or not sys.stderr.isatty()
     )

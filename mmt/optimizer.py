@@ -13,7 +13,7 @@ import optax
 import optax.contrib
 from jaxtyping import Array
 
-_SMALLEST_SIDE = 32  # of a matrix that Muon updates
+_MIN_MATRIX_SIDE = 32  # of a matrix that Muon updates
 
 
 def init(optimizer: optax.GradientTransformation, stacked: Any, params: Any) -> Any:
@@ -21,7 +21,7 @@ def init(optimizer: optax.GradientTransformation, stacked: Any, params: Any) -> 
 
     stacked: for every parameter, the number of its leading axes that index layers or experts.
     """
-    return _each(optimizer.init, stacked, params)
+    return _apply_to_each(optimizer.init, stacked, params)
 
 
 def update(
@@ -33,19 +33,19 @@ def update(
     params: Any,
 ) -> tuple[Any, Any]:
     """Returns (updates, state) of the optimizer, applied to each layer and expert by itself."""
-    both = _each(optimizer.update, stacked, gradients, state, params)
-    updates, state = (jax.tree.map(lambda _, pair, i=i: pair[i], params, both) for i in range(2))
+    results = _apply_to_each(optimizer.update, stacked, gradients, state, params)
+    updates, state = (jax.tree.map(lambda _, pair, i=i: pair[i], params, results) for i in range(2))
     return updates, state
 
 
-def _each(function: Callable[..., Any], stacked: Any, *trees: Any) -> Any:
-    def mapped_over(axes: int, *leaves: Any) -> Any:
-        mapped = function
+def _apply_to_each(function: Callable[..., Any], stacked: Any, *trees: Any) -> Any:
+    def apply(axes: int, *leaves: Any) -> Any:
+        batched = function
         for _ in range(axes):
-            mapped = jax.vmap(mapped)
-        return mapped(*leaves)
+            batched = jax.vmap(batched)
+        return batched(*leaves)
 
-    return jax.tree.map(mapped_over, stacked, *trees)
+    return jax.tree.map(apply, stacked, *trees)
 
 
 def relative_adam(
@@ -107,7 +107,7 @@ def muon_axes(
     >>> muon_axes((256, 4, 64), 16000)
     MuonDimensionNumbers(reduction_axis=(0,), output_axis=(1, 2))
     """
-    if len(shape) == 2 and min(shape) >= _SMALLEST_SIDE and max(shape) < vocab_size:
+    if len(shape) == 2 and min(shape) >= _MIN_MATRIX_SIDE and max(shape) < vocab_size:
         return optax.contrib.MuonDimensionNumbers((0,), (1,))
     if len(shape) == 3:
         inputs_first = shape[0] >= shape[2]  # embed is the longest axis of attention's kernels
@@ -125,8 +125,8 @@ def inverse_sqrt(peak: float, *, warmup_steps: int, ramp: bool = True) -> optax.
 
     def schedule(count: Any) -> Array:
         step = jnp.asarray(count, jnp.float32) + 1.0
-        rise = jnp.minimum(1.0, step / warmup_steps) if ramp else 1.0
-        return peak * rise * jnp.sqrt(warmup_steps / jnp.maximum(step, warmup_steps))
+        warmup = jnp.minimum(1.0, step / warmup_steps) if ramp else 1.0
+        return peak * warmup * jnp.sqrt(warmup_steps / jnp.maximum(step, warmup_steps))
 
     return schedule
 
@@ -158,7 +158,7 @@ def cooldown(schedule: optax.Schedule, *, steps: int, cooldown_steps: int) -> op
         )
 
     def cooled(count: Any) -> Array:
-        left = (steps - jnp.asarray(count, jnp.float32)) / cooldown_steps
-        return schedule(count) * jnp.clip(left, 0.0, 1.0)
+        remaining = (steps - jnp.asarray(count, jnp.float32)) / cooldown_steps
+        return schedule(count) * jnp.clip(remaining, 0.0, 1.0)
 
     return cooled

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"  # in a run directory and in a cache
 SIDES = ("source", "target")
-_NEW = ".new-"  # begins the name of a temporary directory whose files move into a run
+_TEMPORARY_PREFIX = ".new-"  # begins the name of a temporary directory whose files move into a run
 
 
 class Run:
@@ -169,7 +169,7 @@ class Run:
                 )
 
     def nearest(self) -> str:
-        """Returns the end of an error message with the nearest directory if there is none here."""
+        """Returns a hint for error messages, the nearest directory, if this one does not exist."""
         if self.directory.is_dir() or not self.directory.parent.is_dir():
             return ""
         parent = self.directory.parent
@@ -228,12 +228,12 @@ class Run:
         """
         if count < 1:
             raise ValueError(f"the last {count} checkpoints; allowed: 1 or more")
-        every = self.checkpoint_steps()
-        steps = [other for other in every if step is None or other <= step]
+        all_steps = self.checkpoint_steps()
+        steps = [kept_step for kept_step in all_steps if step is None or kept_step <= step]
         if len(steps) < count or (step is not None and steps[-1] != step):
             raise ValueError(
                 f"the last {count} checkpoints{'' if step is None else f' up to {step}'}: "
-                f"{self.directory} has {', '.join(map(str, every)) or 'none'} (a run keeps "
+                f"{self.directory} has {', '.join(map(str, all_steps)) or 'none'} (a run keeps "
                 "checkpoint.Policy.keep checkpoints)"
             )
         return steps[-count:]
@@ -263,7 +263,7 @@ class Run:
         return True
 
     def describe(self, cache: Any, languages: Sequence[str] = ()) -> None:
-        """Writes the files that translation needs beside the checkpoints.
+        """Writes the files that translation needs besides the checkpoints.
 
         These are the vocabularies, the loaded configuration, the manifest and the environment.
         Every file is replaced atomically.
@@ -277,9 +277,11 @@ class Run:
         cache.manifest.check_continues(self)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            for left in self.directory.glob(f"{_NEW}*"):
-                shutil.rmtree(left)
-            with tempfile.TemporaryDirectory(prefix=_NEW, dir=self.directory) as temporary:
+            for unfinished in self.directory.glob(f"{_TEMPORARY_PREFIX}*"):
+                shutil.rmtree(unfinished)
+            with tempfile.TemporaryDirectory(
+                prefix=_TEMPORARY_PREFIX, dir=self.directory
+            ) as temporary:
                 new = Run(temporary)
                 for file in set(cache.vocabulary_files().values()):
                     shutil.copy(file, new.directory / file.name)

@@ -45,11 +45,12 @@ _DEVICES.set(None)
 
 
 @contextlib.contextmanager
-def devices(those: Sequence[Any]) -> Iterator[None]:
-    """Makes `device_mesh` use these devices inside, such as those of a TPU topology without
-    hardware.
+def devices(device_list: Sequence[Any]) -> Iterator[None]:
+    """Makes `device_mesh` use `device_list` inside the `with` statement.
+
+    These may be devices of a TPU topology without hardware.
     """
-    token = _DEVICES.set(those)
+    token = _DEVICES.set(device_list)
     try:
         yield
     finally:
@@ -57,21 +58,23 @@ def devices(those: Sequence[Any]) -> Iterator[None]:
 
 
 def device_mesh(axes: Mapping[str, int] | None = None) -> Mesh:
-    """Returns a mesh over all devices of all processes. One axis may be -1, for the remaining
-    devices.
+    """Returns a mesh over all devices of all processes.
 
-    `device_mesh({"data": -1, "model": 2})` on 8 devices is 4 x 2. Raises ValueError if the sizes do
+    One axis may be -1: it gets the remaining devices. `device_mesh({"data": -1, "model": 2})` on 8
+    devices is 4 x 2. Raises ValueError if the sizes do
     not multiply to the number of devices.
     """
-    chosen = _DEVICES.get()
-    chosen = jax.devices() if chosen is None else chosen
-    sizes = mesh_sizes(axes or {"data": -1, "model": 1}, len(chosen))
+    mesh_devices = _DEVICES.get()
+    mesh_devices = jax.devices() if mesh_devices is None else mesh_devices
+    sizes = mesh_sizes(axes or {"data": -1, "model": 1}, len(mesh_devices))
     automatic, shape = (jax.sharding.AxisType.Auto,) * len(sizes), tuple(sizes.values())
     try:
-        return jax.make_mesh(shape, tuple(sizes), automatic, devices=chosen)
+        return jax.make_mesh(shape, tuple(sizes), automatic, devices=mesh_devices)
     except NotImplementedError:  # on a TPU: 512 x 4 splits a side of a torus of 8 x 16 x 16
-        placed = mesh_utils.create_device_mesh(shape, chosen, allow_split_physical_axes=True)
-        return Mesh(placed, tuple(sizes), axis_types=automatic)
+        device_array = mesh_utils.create_device_mesh(
+            shape, mesh_devices, allow_split_physical_axes=True
+        )
+        return Mesh(device_array, tuple(sizes), axis_types=automatic)
 
 
 def mesh_sizes(axes: Mapping[str, int], devices: int) -> dict[str, int]:
@@ -130,8 +133,9 @@ class Layout:
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Applies the rules of this layout to the model's logical constraints. Do not enter it in a
-        trace.
+        """Applies this layout's rules to logical constraints inside the `with` statement.
+
+        Do not enter it inside a trace.
         """
         assert isinstance(self.mesh, Mesh)  # an abstract mesh only serves to compute shapes
         with jax.set_mesh(self.mesh), nn.logical_axis_rules(self.rules):
@@ -164,13 +168,11 @@ class Layout:
         return tuple(map(range, starts, ends))
 
     def parts(self, logical: str) -> int:
-        """Returns the number of shards of a logical axis that is the only sharded axis of its
-        array.
-        """
+        """Returns the number of shards of a logical axis, the only sharded one of its array."""
         return self._size(self._spec((logical,))[0])
 
     def axes(self, logical: str) -> tuple[str, ...]:
-        """Returns the mesh axes of a logical axis that is the only sharded axis of its array."""
+        """Returns the mesh axes of a logical axis, the only sharded one of its array."""
         axes = self._spec((logical,))[0]
         return (axes,) if isinstance(axes, str) else axes or ()
 
@@ -182,59 +184,64 @@ class Layout:
         axis.
         """
         return jax.tree_util.tree_map_with_path(
-            self._parameter, nn.get_partition_spec(boxed_shapes), nn.meta.unbox(boxed_shapes)
+            self._parameter_sharding,
+            nn.get_partition_spec(boxed_shapes),
+            nn.meta.unbox(boxed_shapes),
         )
 
     def shapes(self, boxed_shapes: Any) -> Any:
-        """Returns the shapes with those shardings, as `mmt.checkpoint` needs them to restore
-        parameters.
-        """
+        """Returns the unboxed shapes with the shardings of `parameters`, for restoring."""
         return jax.tree.map(
-            lambda shape, place: jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=place),
+            lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
             nn.meta.unbox(boxed_shapes), self.parameters(boxed_shapes),
         )  # fmt: skip
 
-    def _parameter(
+    def _parameter_sharding(
         self, path: Any, names: PartitionSpec, shape: jax.ShapeDtypeStruct
     ) -> NamedSharding:
         name = "/".join(str(key.key) for key in path)
         sizes = zip(names, shape.shape, strict=True)
-        where = f"{name} [{', '.join(f'{axis} {size}' for axis, size in sizes)}]"
+        described = f"{name} [{', '.join(f'{axis} {size}' for axis, size in sizes)}]"
         try:
             spec = self._spec(tuple(names))
         except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
+            raise ValueError(f"{described}: {error}") from None
         for logical, size, axes in zip(names, shape.shape, spec, strict=True):
             if size % self._size(axes):
                 raise ValueError(
-                    f"{where}: its axis {logical!r} of {size} is not divisible by mesh axes "
+                    f"{described}: its axis {logical!r} of {size} is not divisible by mesh axes "
                     f"{_names(axes)} of {self._size(axes)} devices"
                 )
         return NamedSharding(self.mesh, PartitionSpec(*spec))
 
     def _spec(self, names: Sequence[str | None]) -> list[Axes]:
-        """Returns the mesh axes of each logical axis of an array, by the rows of the table in
-        order.
+        """Returns the mesh axes of each logical axis of an array, by the first row that applies.
 
         Flax's `logical_to_mesh_axes` does the same, but raises no error if no row of an axis
         applies.
         """
         chosen: dict[str | None, Axes] = {None: None}
-        used: dict[str, str] = {}  # mesh axis -> logical axis
+        axis_owner: dict[str, str] = {}  # mesh axis -> logical axis
         for logical, physical in self.rules:
-            if logical in names and logical not in chosen and not used.keys() & _names(physical):
+            if (
+                logical in names
+                and logical not in chosen
+                and not axis_owner.keys() & _names(physical)
+            ):
                 chosen[logical] = physical
-                used |= dict.fromkeys(_names(physical), logical)
+                axis_owner |= dict.fromkeys(_names(physical), logical)
         for name in names:
             if name not in chosen:
                 row = next((row for row in self.rules if row[0] == name), None)
                 if row is None:
                     raise ValueError(f"no rule for axis {name!r}")
-                taken = {axis: used[axis] for axis in _names(row[1]) if axis in used}
+                axis_users = {
+                    axis: axis_owner[axis] for axis in _names(row[1]) if axis in axis_owner
+                }
                 raise ValueError(
-                    f"rule {row}: mesh axis {', '.join(map(repr, taken))} already shards its axis "
-                    f"{', '.join(map(repr, taken.values()))}; give {name!r} an alternative, as "
-                    f"in Layout.over = {{{name!r}: [{row[1]!r}, None]}}"
+                    f"rule {row}: mesh axis {', '.join(map(repr, axis_users))} already shards its "
+                    f"axis {', '.join(map(repr, axis_users.values()))}; give {name!r} an "
+                    f"alternative, as in Layout.over = {{{name!r}: [{row[1]!r}, None]}}"
                 )
         return [chosen[name] for name in names]
 
@@ -242,14 +249,13 @@ class Layout:
         return math.prod(self.mesh.shape[name] for name in _names(axes))
 
     def optimizer_state(self, state_shapes: Any, parameter_shapes: Any, shardings: Any) -> Any:
-        """Returns the shardings of an optimizer's state, from those of the parameters it belongs
-        to.
+        """Returns the shardings of an optimizer's state, derived from its parameters' shardings.
 
         The path of a leaf begins with the path of its parameter. A leaf with the parameter's shape
         (momenta) has its sharding. With one axis fewer (Adafactor's factored moments), it has the
         sharding of the remaining axes. All other leaves (counters) are replicated.
         """
-        known = {
+        parameter_by_path = {
             jax.tree_util.keystr(path): (shape.shape, sharding.spec)
             for (path, shape), sharding in zip(
                 jax.tree_util.tree_leaves_with_path(parameter_shapes),
@@ -260,11 +266,17 @@ class Layout:
 
         def place(path: Any, leaf: jax.ShapeDtypeStruct) -> NamedSharding:
             for end in range(len(path), 0, -1):
-                if parameter := known.get(jax.tree_util.keystr(path[:end])):
+                if parameter := parameter_by_path.get(jax.tree_util.keystr(path[:end])):
                     return NamedSharding(self.mesh, _matching_spec(leaf.shape, *parameter))
             return self.replicated()
 
         return jax.tree_util.tree_map_with_path(place, state_shapes)
+
+
+def device_bytes(leaf: jax.ShapeDtypeStruct) -> int:
+    """Returns the bytes of an array that one device holds, from its shape and sharding."""
+    assert leaf.sharding is not None
+    return math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
 
 
 def _matching_spec(

@@ -1,4 +1,4 @@
-"""`Batches`, `Step` and `Hook`: what the loop of `mmt.train` takes and what it hands on."""
+"""The interfaces of the training loop: `Batches`, `Step`, `Hook` and `RunGuard`."""
 
 import contextlib
 import dataclasses
@@ -59,33 +59,42 @@ class Batches(Protocol):
 
 
 class Interrupted(Exception):
-    """A hook gives up its work, because the run is to stop; it will be called again."""
+    """Raised in a hook when the run is to stop; the hook is called again after resuming."""
 
 
 class RunGuard:
-    """What a hook that takes long asks of the run; this one protects nothing."""
+    """Protects the run during a long hook. This base class does nothing."""
 
     def preempted(self) -> bool:
         """Whether the run is to stop now."""
         return False
 
     def progressed(self, phase: str) -> None:
-        """Notes that the hook has done a part of its work."""
+        """Notes progress of the hook, for the heartbeat."""
 
-    def before_long(self, now: "Step") -> None:
-        """Makes sure that little is lost if the process ends during the hook."""
+    def before_long_hook(self, now: "Step") -> None:
+        """Saves the state if a kill during the hook would lose much."""
 
     def interrupted(self, now: "Step") -> None:
-        """Saves what is needed to call the hooks of this step again."""
+        """Saves the state, so that the hooks of this step are called again after resuming."""
 
 
 @dataclasses.dataclass
 class Step:
     """A finished training step, as hooks receive it.
 
-    loss, previous_loss: of this step, which the device may still compute, and of the step before.
-    measured: validation scores, saved with the checkpoint. saved_data: the position in the data if
-    this step is saved. rolled_back: whether state, number and loss are now of an earlier step.
+    Attributes:
+        number: the number of the step, from 1.
+        state: the state after the step.
+        loss: loss per target token; the device may still be computing it.
+        previous_loss: the loss of the step before, which is computed.
+        program, batches, log: those of the run.
+        steps: the last step of the run.
+        stop: whether a hook stops the run.
+        measured: validation scores, saved with the checkpoint.
+        saved_data: the position in the data if this step is saved.
+        rolled_back: whether state, number and loss are now those of an earlier step.
+        guard: protects the run during long hooks.
     """
 
     number: int
@@ -95,7 +104,7 @@ class Step:
     program: Trainer
     batches: Batches
     log: Log
-    steps: int  # of the run
+    steps: int
     stop: bool = False
     measured: dict[str, float] = dataclasses.field(default_factory=dict)
     saved_data: Any = None
@@ -103,16 +112,17 @@ class Step:
     guard: RunGuard = dataclasses.field(default_factory=RunGuard)
 
     @contextlib.contextmanager
-    def long(self, phase: str, total: int) -> Iterator[Callable[..., None]]:
+    def long_phase(self, phase: str, total: int) -> Iterator[Callable[..., None]]:
         """Shows a phase of `total` languages: "validating loss: German (12 of 129)".
 
-        The hook calls the function with the code of each language that begins, and its number;
-        "" is no language. Of several processes all call it, or none asks (`ask=False`).
+        The hook calls the yielded function with the code and number of each language when it
+        begins; the code "" only notes progress. All processes must call it equally often, or with
+        `ask=False`, which does not check for preemption.
 
-        Raises Interrupted from that call if the run is to stop: the hook writes nothing then, and
-        is called again, with the same state, when the run is resumed.
+        The call raises Interrupted if the run is to stop. The hook then writes nothing, and is
+        called again with the same state after resuming.
         """
-        self.guard.before_long(self)
+        self.guard.before_long_hook(self)
         with self.log.phase(phase):
 
             def advance(language: str, number: int, *, ask: bool = True) -> None:
@@ -127,7 +137,7 @@ class Step:
 
     @property
     def last(self) -> bool:
-        """Whether the run ends here by its number of steps."""
+        """Whether this is the last step of the run."""
         return self.number >= self.steps
 
 
@@ -144,9 +154,9 @@ class LossHook(Protocol):
 def run_hooks(
     hooks: Sequence[Hook], now: Step
 ) -> tuple[TrainState, int, Float[Array, ""] | None]:
-    """Calls `hooks` in order, up to one that rolls back. Returns (state, step, loss) to go on from.
+    """Calls `hooks` in order, up to one that rolls back; returns (state, step, loss) to continue.
 
-    Any of them may stop the run, which the log notes. One that is interrupted ends it at once.
+    Sets `log.stopped` if a hook stops the run. The hooks after an interrupted one are not called.
     """
     for hook in hooks:
         try:
@@ -164,7 +174,7 @@ def run_hooks(
 
 
 def position(batches: Batches) -> Any:
-    """Returns the position in the data of all processes together, as a checkpoint holds it.
+    """Returns the merged position in the data of all processes, as a checkpoint stores it.
 
     Raises ValueError where the processes read different data.
     """

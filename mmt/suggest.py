@@ -48,7 +48,7 @@ def hint_by_end(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
 
 
 def choices(name: str, allowed: Iterable[str]) -> str:
-    """Returns 'nearest: a; allowed: a, b, c', the nearest only where one is close."""
+    """Returns 'nearest: a; allowed: a, b, c', 'nearest' only if one is close."""
     names = list(allowed)
     close = closest_name(name, names)
     return (f"nearest: {close}; " if close else "") + f"allowed: {', '.join(names)}"

@@ -176,9 +176,9 @@ class Model(models.EncoderDecoderModel):
     ) -> tuple[Float[Array, ""], Any]:
         """Returns the loss per target token, with the routers' losses, and T5X's metrics."""
         logits, sown = self._compute_logits(params, batch, dropout_rng, mutable=["intermediates"])
-        full = _for_measuring(batch)
-        sums = losses.measure(self.objective, logits, full, languages=1).sums
-        weights = full["decoder_loss_weights"]
+        complete_batch = _with_loss_features(batch)
+        sums = losses.measure(self.objective, logits, complete_batch, languages=1).sums
+        weights = complete_batch["decoder_loss_weights"]
         total = sums["loss"] / jnp.maximum(weights.sum(), 1.0)
         routing = moe.summarize(sown.get("intermediates", {}))
         if routing:
@@ -191,7 +191,9 @@ class Model(models.EncoderDecoderModel):
             targets=batch["decoder_target_tokens"],
             mask=weights,
             loss=sums["loss"],
-            segment_ids={side: full[f"{side}_segment_ids"] for side in ("encoder", "decoder")},
+            segment_ids={
+                side: complete_batch[f"{side}_segment_ids"] for side in ("encoder", "decoder")
+            },
         )
         batch_metrics["nll_per_nonpadding_target_token"] = metrics.AveragePerStep.from_model_output(
             sums["nll"] / jnp.maximum(weights.sum(), 1.0)
@@ -214,7 +216,7 @@ def _axes(boxed: Mapping[str, Any]) -> dict[str, Any]:
     return axes
 
 
-def _for_measuring(batch: Mapping[str, Array]) -> dict[str, Any]:
+def _with_loss_features(batch: Mapping[str, Array]) -> dict[str, Any]:
     """Returns SeqIO's batch with the features that `losses.measure` needs.
 
     These are segments, for rows that are not packed, and language ids: a single language.

@@ -31,13 +31,14 @@ from mmt.step import Step
 from mmt.system import status
 
 _IMPORTED = time.monotonic()
-_commands = itertools.count()  # a command is started once, whatever it trains after its first run
+# Only the first run of a command records a start: later ones start in the same process.
+_command_starts = itertools.count()
 
 
 class Timings:
-    """Writes the rows. It is a hook; of several processes the first writes.
+    """A hook that writes the rows, in the first process.
 
-    checkpoints: whose saves are noted. step: the step that was resumed.
+    checkpoints: their saves are recorded. step: the step that was resumed.
     """
 
     def __init__(
@@ -45,20 +46,21 @@ class Timings:
     ) -> None:
         self._file = Run(model_dir).timings
         self._checkpoints, self._step = checkpoints, step
-        self._read_bytes = sum(digests.size(each.directory / str(step)) for each in checkpoints)
+        self._read_bytes = sum(digests.size(source.directory / str(step)) for source in checkpoints)
         self._row: dict[str, Any] | None = None  # of this start, until its first step is done
         self._restored, self._first = time.perf_counter(), 0.0
-        shown = bool(status.seconds())  # by a command; a program may have done other work before
-        self._done = not (distributed.is_first() and shown and next(_commands) == 0)
+        # Commands show phases. Another program may have done other work before.
+        shows_phases = bool(status.seconds())
+        self._done = not (distributed.is_first() and shows_phases and next(_command_starts) == 0)
         self._half_line = not _ends_with_newline(self._file)
 
     def __call__(self, now: Step) -> None:
         if not self._done and now.number > self._step:  # else hooks of the resumed step
-            self._started(now)
-        self.saved(now.log)
+            self._record_start(now)
+        self.record_saves(now.log)
 
-    def _started(self, now: Step) -> None:
-        """Notes the start at its first step, and writes it when that has been computed."""
+    def _record_start(self, now: Step) -> None:
+        """Records the start at its first step, and writes it when that step is computed."""
         clock = time.perf_counter()
         if self._row is not None:
             self._row["first_step"] = round(clock - self._first, 4)
@@ -76,13 +78,13 @@ class Timings:
             "read_bytes": self._read_bytes, "processes": jax.process_count(),
         }  # fmt: skip
 
-    def saved(self, log: Any) -> None:
+    def record_saves(self, log: Any) -> None:
         """Writes a row for each save that is complete."""
         rows = [
             {"save": write.step, "blocked": round(write.blocked, 4),
              "seconds": round(write.seconds, 4),
              "cpu_seconds": round(write.cpu_seconds, 4), "bytes": write.size}
-            for each in self._checkpoints for write in each.written()
+            for source in self._checkpoints for write in source.written()
         ]  # fmt: skip
         if rows and distributed.is_first():
             self._write(rows, log)
@@ -120,7 +122,8 @@ def _process_seconds() -> float:
     """Returns the seconds since this process began; without /proc, since this module was loaded."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        began = int(fields[19]) / os.sysconf("SC_CLK_TCK")  # seconds after the start of the machine
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - began
+        # Seconds after the start of the machine.
+        process_start = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - process_start
     except (OSError, AttributeError):  # another system
         return time.monotonic() - _IMPORTED

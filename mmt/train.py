@@ -1,7 +1,7 @@
 """The training loop, on one screen.
 
-It knows neither corpora nor evaluation: whatever happens every n steps is a hook, a function of
-`Step`. What every run does is in `mmt.default_hooks`; the compiled step is `mmt.trainer`'s.
+It knows neither corpora nor evaluation: everything periodic is a hook, a function of `Step`. The
+hooks of every run are in `mmt.default_hooks`, the compiled step is in `mmt.trainer`.
 """
 
 import functools
@@ -46,56 +46,56 @@ def train(
 ) -> TrainState:
     """Trains up to `steps` steps in `model_dir`, from its latest good checkpoint if it has one.
 
-    A run that is stopped anywhere and started again gives the same numbers as one never stopped,
-    bit for bit. Of several processes each calls it and reads its share of the batches; the first
-    writes the metrics. If none makes progress, they end with status 75, see `health`.
+    A resumed run gives the same numbers as one that was never stopped, bit for bit. Every process
+    of a run calls it and reads its share of the batches; the first one writes the metrics.
+    If no process makes progress, all end with status 75 (`health`).
 
     Raises:
       Terminated: after a SIGTERM to any process, once the checkpoint is written.
-      ValueError: another run has `model_dir`; steps are skipped without end; a stage cannot end.
+      ValueError: another run uses `model_dir`; every step is skipped; a stage cannot end.
     """
     default_hooks.check_end(steps, batches, hooks)
     batches.share(program.layout.rows)
     check(program, batches.manifest, model_dir)
     position(batches)  # raises where the processes read different data
     corpora = add_corpora(batches, model_dir)
-    with default_hooks.opened(
+    with default_hooks.open_run(
         program, batches.manifest.languages, corpora, model_dir=model_dir, steps=steps,
         policy=policy, health=health,
     ) as (preemption, checkpoints, recovery, log, progress):  # fmt: skip
         rollback = default_hooks.Rollback(program, checkpoints, log)
         state, loss = rollback.start(batches, recovery)
         step = int(state.step)
-        first = step if loss is None else step - 1  # the last step whose hooks were called
-        saving = default_hooks.Saving(checkpoints, recovery, rollback, preemption, first, progress)
+        hooked = step if loss is None else step - 1  # the last step whose hooks were called
+        saving = default_hooks.Saving(checkpoints, recovery, rollback, preemption, hooked, progress)
         timings = Timings(model_dir, (checkpoints, recovery), step)
-        after: list[Hook] = [
+        all_hooks: list[Hook] = [
             rollback, log_step, timings, saving.recover, *hooks, preemption, saving.decide,
             default_hooks.ConsumptionLog(model_dir), saving.save,
         ]  # fmt: skip
-        finished = functools.partial(Step, program=program, batches=batches, log=log, steps=steps,
-                                     guard=saving)  # fmt: skip
-        log.start(first)
-        if step > first:
-            state, step, loss = run_hooks(after, finished(step, state, loss, None))
+        make_step = functools.partial(Step, program=program, batches=batches, log=log, steps=steps,
+                                      guard=saving)  # fmt: skip
+        log.start(hooked)
+        if step > hooked:
+            state, step, loss = run_hooks(all_hooks, make_step(step, state, loss, None))
         elif step >= steps or log.stopped:
             log.say(f"{model_dir} is trained: step {step} of {steps}")
         while step < steps and not log.stopped:
             progress.enter("input", step + 1)
             batch = program.place(log.next_batch(batches, loss))
             progress.enter("dispatch", step + 1)
-            now = finished(step + 1, *program.step(state, batch), previous_loss=loss)
+            finished = make_step(step + 1, *program.step(state, batch), previous_loss=loss)
             progress.enter("device", step + 1)
             jax.block_until_ready(loss)  # one step ahead of the device, not more
             progress.enter("hooks", step + 1)
-            state, step, loss = run_hooks(after, now)
+            state, step, loss = run_hooks(all_hooks, finished)
         saving.finish(log)
-        timings.saved(log)
+        timings.record_saves(log)
     if preemption.stopped and saving.checkpoint < steps:
         raise Terminated(f"stopped by a signal; checkpoint {saving.last_saved} is written")
     return state
 
 
 def log_step(now: Step) -> None:
-    """Notes the finished step in the metrics."""
+    """Adds the finished step to the metrics."""
     now.log.train_step(now.number, now.state.meters, last=now.last)

@@ -30,7 +30,7 @@ FEATURES = (
 
 
 def features(model: Transformer, batch: Batch) -> dict[str, Any]:
-    """Returns the arrays of a batch that the model reads, as its keyword arguments."""
+    """Returns the keyword arguments of the model from a batch."""
     languages = ("decoder_language_ids",) if model.config.languages else ()
     return {name: batch[name] for name in (*FEATURES, *languages)}
 
@@ -90,29 +90,33 @@ class Trainer:
 
     def shapes(self, languages: int) -> TrainState:
         """Returns the shapes of the state with their shardings; allocates nothing."""
-        plain = jax.eval_shape(functools.partial(self._init, languages=languages))
-        with_sharding = lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s)  # noqa: E731
-        return jax.tree.map(with_sharding, plain, self.shardings)
+        shapes = jax.eval_shape(functools.partial(self._init, languages=languages))
+        add_sharding = lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s)  # noqa: E731
+        return jax.tree.map(add_sharding, shapes, self.shardings)
 
     @functools.cached_property
     def shardings(self) -> TrainState:
         """Returns the sharding of every part of the state."""
         boxed = jax.eval_shape(self._init_params, jax.random.key(self.seed))
         params = self.layout.parameters(boxed)
-        plain = jax.eval_shape(functools.partial(self._init, languages=1))
+        shapes = jax.eval_shape(functools.partial(self._init, languages=1))
         return TrainState(
             step=self.layout.replicated(),
             params=params,
-            opt_state=self.layout.optimizer_state(plain.opt_state, plain.params, params),
-            meters=jax.tree.map(lambda _: self.layout.replicated(), plain.meters),
+            opt_state=self.layout.optimizer_state(shapes.opt_state, shapes.params, params),
+            meters=jax.tree.map(lambda _: self.layout.replicated(), shapes.meters),
         )
 
     def init(self, languages: int) -> TrainState:
         """Returns a fresh state, each part created on its devices."""
         init = functools.partial(self._init, languages=languages)
         # It runs once, but compiles slowly on a CPU: 10 s at the default level, 4 s at this one.
-        quick = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
-        return self._on_mesh(init, out_shardings=self.shardings, compiler_options=quick)()
+        compiler_options = (
+            {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
+        )
+        return self._on_mesh(
+            init, out_shardings=self.shardings, compiler_options=compiler_options
+        )()
 
     def start(self, languages: int) -> TrainState:
         """Returns the state of a new run: `init`, with the parameters of the initial model."""
@@ -133,7 +137,7 @@ class Trainer:
         parts, local_parts = self._parts
         for side in ("encoder", "decoder"):
             rows, length = batch[f"{side}_input_tokens"].shape
-            self.check_cut(rows * parts // local_parts, length, side=side)
+            self.check_divisible(rows * parts // local_parts, length, side=side)
         return {
             name: jax.make_array_from_process_local_data(self.layout.batch(), rows)
             for name, rows in batch.items()
@@ -141,7 +145,7 @@ class Trainer:
 
     @functools.cached_property
     def _parts(self) -> tuple[int, int]:
-        """The number of parts of a batch on the mesh, and the number held by this process."""
+        """The number of shards of a batch, on the mesh and in this process."""
         parts = self.layout.parts("batch")
         return parts, sum(map(len, self.layout.rows(parts)))
 
@@ -165,7 +169,7 @@ class Trainer:
         Needs no devices. Raises ValueError where the batch does not divide over the mesh.
         """
         for side in ("encoder", "decoder"):
-            self.check_cut(*batch[f"{side}_input_tokens"].shape, side=side)
+            self.check_divisible(*batch[f"{side}_input_tokens"].shape, side=side)
         function = functools.partial(self._step, shardings=self.shardings)
         with self.layout.active():
             return jax.jit(function, donate_argnums=0).trace(self.shapes(languages), batch)
@@ -189,17 +193,17 @@ class Trainer:
             load, static_argnames="languages", out_shardings=self.layout.replicated()
         )
 
-    def plain(self) -> tuple[Callable[..., Any], Callable[..., Meters]]:
-        """`step` and `evaluate` as functions of one device, not compiled, to be mapped."""
+    def uncompiled(self) -> tuple[Callable[..., Any], Callable[..., Meters]]:
+        """Returns `step` and `evaluate` not compiled and without a mesh, for `jax.vmap`."""
         return self._step, self._evaluate
 
     def step_bytes(self, languages: int, batch: Batch) -> int:
-        """Returns the memory of a step beside the state: gradients and saved activations.
+        """Returns the bytes that a step needs besides the state: gradients, saved activations.
 
-        Computed from shapes; temporary buffers are not counted.
+        It is computed from shapes; temporary buffers are not counted.
         """
 
-        def kept(params: Any, batch: Batch) -> Any:
+        def saved_for_backward(params: Any, batch: Batch) -> Any:
             def loss(params: Any) -> Any:
                 return self._loss(
                     params, batch, jax.random.key(0), tokens=jnp.ones(()), languages=languages
@@ -207,10 +211,10 @@ class Trainer:
 
             return params, jax.vjp(loss, params, has_aux=True)[1]
 
-        shapes = jax.eval_shape(kept, self.shapes(languages).params, dict(batch))
+        shapes = jax.eval_shape(saved_for_backward, self.shapes(languages).params, dict(batch))
         return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
 
-    def check_cut(self, rows: int, length: int, *, side: str) -> None:
+    def check_divisible(self, rows: int, length: int, *, side: str) -> None:
         """Raises ValueError where rows or routing groups do not divide over the mesh."""
         parts, moe_config = self.layout.parts("batch"), self.model.config.moe
         if rows % (parts * self.microbatches):
@@ -220,13 +224,14 @@ class Trainer:
                 f"{parts * self.microbatches}"
             )
         rows //= self.microbatches
-        count = moe.groups(rows, length, size=moe_config.group_size)
-        cut = self.layout.parts("group")
-        if self.model.config.moe_period and count % cut:
+        group_count = moe.groups(rows, length, size=moe_config.group_size)
+        group_shards = self.layout.parts("group")
+        if self.model.config.moe_period and group_count % group_shards:
             raise ValueError(
                 f"the {side}'s {rows} x {length} tokens make groups of at most "
-                f"{moe_config.group_size}: {count}, which {cut} devices of the mesh cannot divide; "
-                f"MoeConfig.group_size = {rows * length // cut} makes {cut} groups"
+                f"{moe_config.group_size}: {group_count}, which {group_shards} devices of the mesh "
+                f"cannot divide; MoeConfig.group_size = {rows * length // group_shards} makes "
+                f"{group_shards} groups"
             )
 
     def _on_mesh(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -248,7 +253,7 @@ class Trainer:
         return TrainState(
             step=jnp.zeros((), jnp.int32),
             params=params,
-            opt_state=optimizer.init(self.optimizer, self._stacked, params),
+            opt_state=optimizer.init(self.optimizer, self._stack_axes, params),
             meters=self._empty_meters(languages),
         )
 
@@ -281,7 +286,7 @@ class Trainer:
             scale = jnp.minimum(1.0, self.clip_norm / (norm + 1e-9))
             gradients = jax.tree.map(lambda g: g * scale, gradients)
         updates, opt_state = optimizer.update(
-            self.optimizer, self._stacked,
+            self.optimizer, self._stack_axes,
             gradients=gradients, state=state.opt_state, params=state.params,
         )  # fmt: skip
         if balance_rate:
@@ -291,16 +296,16 @@ class Trainer:
             languages=state.step % self.languages_every == 0,
         )
         loss = measured.sums["loss"] / tokens
-        fine = jnp.isfinite(norm) & jnp.isfinite(loss)
-        new = TrainState(
+        is_finite = jnp.isfinite(norm) & jnp.isfinite(loss)
+        new_state = TrainState(
             step=state.step + 1,
-            params=_where(fine, optax.apply_updates(state.params, updates), state.params),
-            opt_state=_where(fine, opt_state, state.opt_state),
-            meters=_where(fine, meters.add(measured), meters),
+            params=_select(is_finite, optax.apply_updates(state.params, updates), state.params),
+            opt_state=_select(is_finite, opt_state, state.opt_state),
+            meters=_select(is_finite, meters.add(measured), meters),
         )
         if shardings is not None:
-            new = jax.lax.with_sharding_constraint(new, shardings)
-        return new, jnp.where(fine, loss, jnp.nan)
+            new_state = jax.lax.with_sharding_constraint(new_state, shardings)
+        return new_state, jnp.where(is_finite, loss, jnp.nan)
 
     def _gradients(
         self, state: TrainState, batch: Batch, tokens: Float[Array, ""]
@@ -313,14 +318,17 @@ class Trainer:
         )  # fmt: skip
         if self.microbatches == 1:
             return gradient(state.params, batch, key)
-        split = jax.tree.map(self._split, dict(batch))
+        split_batch = jax.tree.map(self._split, dict(batch))
         keys = jax.random.split(key, self.microbatches)
 
-        def add(total: Any, part: Any) -> tuple[Any, None]:
-            return jax.tree.map(jnp.add, total, gradient(state.params, *part)), None
-        shapes = jax.eval_shape(gradient, state.params, jax.tree.map(lambda x: x[0], split), key)
+        def add(total: Any, microbatch: Any) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, gradient(state.params, *microbatch)), None
+
+        shapes = jax.eval_shape(
+            gradient, state.params, jax.tree.map(lambda x: x[0], split_batch), key
+        )
         zero = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        return jax.lax.scan(add, zero, (split, keys))[0]
+        return jax.lax.scan(add, zero, (split_batch, keys))[0]
 
     def _split(self, rows: Array) -> Array:
         """Reshapes [B, ...] to [microbatches, B / microbatches, ...]; every device keeps its rows.
@@ -373,18 +381,16 @@ class Trainer:
         return losses.measure(self.objective, logits, batch, languages=languages)
 
     @functools.cached_property
-    def _stacked(self) -> Any:
-        """The number of leading axes of every parameter that index layers or experts."""
+    def _stack_axes(self) -> Any:
+        """For every parameter, the number of leading axes that index layers or experts."""
         boxed = jax.eval_shape(self._init_params, jax.random.key(0))
         specs = nn.get_partition_spec(boxed)
-        leading = lambda spec: sum(axis in ("layers", "expert") for axis in spec[:2])  # noqa: E731
-        return jax.tree.map(
-            leading, specs, is_leaf=lambda x: isinstance(x, PartitionSpec)
-        )
+        stacked_axes = lambda spec: sum(axis in ("layers", "expert") for axis in spec[:2])  # noqa: E731
+        return jax.tree.map(stacked_axes, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
 
 
 Program = Trainer  # the name in gin files: train.Program
 
 
-def _where(condition: Any, new: Any, old: Any) -> Any:
+def _select(condition: Any, new: Any, old: Any) -> Any:
     return jax.tree.map(lambda x, y: jnp.where(condition, x, y), new, old)

@@ -16,9 +16,9 @@ from rich.console import Console
 
 from eval.baselines.stacked import ModelStack, on_one_device, room
 from mmt import metrics
-from mmt.checkpoint import Checkpoints, Policy, raised_alone
+from mmt.checkpoint import Checkpoints, Policy, without_duplicate_logs
 from mmt.default_hooks import restore
-from mmt.hooks import EarlyStop, note_validation
+from mmt.hooks import EarlyStop, record_validation
 from mmt.metrics import Meters
 from mmt.run import Run
 from mmt.step import Batches, Step, position
@@ -87,7 +87,7 @@ def train(
     if program.teacher is not None:
         raise ValueError("models that learn from a teacher cannot be trained side by side")
     waiting = [job for job in jobs if not job.finished()]
-    with raised_alone(), _Bar(jobs, waiting) as bar:
+    with without_duplicate_logs(), _Bar(jobs, waiting) as bar:
         if waiting:
             training = _Training(on_one_device(program), waiting, bar, memory, at_once)
             try:
@@ -137,7 +137,7 @@ class _Run:
             self.number, state, None, None, program=self._program, batches=self.batches,
             log=self.log, steps=self.job.steps,
         )  # fmt: skip
-        note_validation(now, sums)
+        record_validation(now, sums)
         stop = EarlyStop(self.job.patience, since=self.job.since)(now)
         self.checkpoints.save(
             self.number, state.items(), data=position(self.batches), measured=now.measured

@@ -118,7 +118,9 @@ class ModelStack:
         """Adds the sums of batches, without dropout, to `total` (None: 0), which is donated."""
         stacked, active = self._stack_batches(batches)
         if not total:
-            measure = jax.vmap(functools.partial(self.program.plain()[1], languages=self.languages))
+            measure = jax.vmap(
+                functools.partial(self.program.uncompiled()[1], languages=self.languages)
+            )
             shapes = jax.eval_shape(measure, params, stacked)
             zeros = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
             total = jax.device_put(zeros, self.placed)
@@ -137,12 +139,12 @@ class ModelStack:
 
     @functools.cached_property
     def _step(self) -> Callable[..., Any]:
-        step, _ = self.program.plain()
+        step, _ = self.program.uncompiled()
         return self._in_place(lambda old, batch: step(old[0], batch))
 
     @functools.cached_property
     def _evaluate(self) -> Callable[..., Any]:
-        _, evaluate = self.program.plain()
+        _, evaluate = self.program.uncompiled()
         return self._in_place(
             lambda total, inputs: total.add(evaluate(*inputs, languages=self.languages))
         )

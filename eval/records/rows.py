@@ -138,7 +138,7 @@ class Checked:
     """Base class of rows: fields are checked against their annotations, ranges and names."""
 
     def __post_init__(self) -> None:
-        checked.check(self, most=None, words=checked.JSON)
+        checked.check(self, max_int=None, words=checked.JSON)
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             name, value = field.name, getattr(self, field.name)
             if isinstance(value, str) and name not in _PARAGRAPHS and not one_line(value):

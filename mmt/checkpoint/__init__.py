@@ -4,7 +4,7 @@ from mmt.checkpoint.average import average
 from mmt.checkpoint.policy import Policy
 from mmt.checkpoint.restore import check_model, meter_size, read_params, restore_params
 from mmt.checkpoint.save import Checkpoints, Write, write_params
-from mmt.checkpoint.streaming import raised_alone, write_tree
+from mmt.checkpoint.streaming import without_duplicate_logs, write_tree
 
 __all__ = [
     "Checkpoints",
@@ -13,7 +13,7 @@ __all__ = [
     "average",
     "check_model",
     "meter_size",
-    "raised_alone",
+    "without_duplicate_logs",
     "read_params",
     "restore_params",
     "write_params",

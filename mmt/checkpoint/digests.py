@@ -34,7 +34,7 @@ def write(directory: Path) -> None:
     (directory / FILE).write_text(text + "\n", encoding="utf-8")
 
 
-def noted(directory: Path) -> bool:
+def has_digests(directory: Path) -> bool:
     """Returns whether `digests.json` exists; older checkpoints and other programs have none."""
     return (directory / FILE).is_file()
 
@@ -45,10 +45,9 @@ def size(directory: Path) -> int:
 
 
 def of_steps(run: Run, steps: Sequence[int]) -> str:
-    """Returns a digest of the parameters of some checkpoints, as recorded beside them.
+    """Returns one digest of the parameters of several checkpoints, from their stored digests.
 
-    Checkpoints without `digests.json` are identified by the sums of a published model, or by their
-    step if there are none.
+    Without `digests.json` the SHA-256 sums of a published model are used, else the step.
     """
     digest = hashlib.blake2b(digest_size=8)
     for step in steps:
@@ -66,23 +65,23 @@ def verify(directory: Path, pattern: str = "*", *, part: tuple[int, int] = (0, 1
     >>> verify(Path("run/checkpoints/6"), "params/*")  # doctest: +SKIP
     'params/d/4ab3e5 is missing'
     """
-    if not noted(directory):
+    if not has_digests(directory):
         return ""
     try:
         files = json.loads((directory / FILE).read_text(encoding="utf-8"))["files"]
-        noted_digests = {str(name): (int(size), int(crc)) for name, (size, crc) in files.items()}
+        stored = {str(name): (int(size), int(crc)) for name, (size, crc) in files.items()}
     except (ValueError, TypeError, KeyError, AttributeError):
         return f"{FILE} cannot be read"
-    names = [name for name in sorted(noted_digests) if fnmatch.fnmatch(name, pattern)]
+    names = [name for name in sorted(stored) if fnmatch.fnmatch(name, pattern)]
     names = names[part[0] :: part[1]]
     sizes = _files(directory)
     for name in names:
         if name not in sizes:
             return f"{name} is missing"
-        if sizes[name] != noted_digests[name][0]:
-            return f"{name} has {sizes[name]} bytes of {noted_digests[name][0]}"
+        if sizes[name] != stored[name][0]:
+            return f"{name} has {sizes[name]} bytes of {stored[name][0]}"
     for name, digest in zip(names, _digests(directory, names), strict=True):
-        if digest != noted_digests[name]:
+        if digest != stored[name]:
             return f"{name} has other bytes than were written"
     return ""
 
@@ -96,8 +95,7 @@ def set_aside(directory: Path) -> Path:
 
 
 def _files(directory: Path) -> dict[str, int]:
-    """Returns the size of every file in a folder by name, without Orbax's time stamps beside them.
-    """
+    """Returns the size of every file by name, without Orbax's time stamps."""
     sizes = {}
     for path in directory.glob("*/**/*"):
         if path.is_file():

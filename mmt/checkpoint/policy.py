@@ -8,17 +8,18 @@ from typing import ClassVar
 class Policy:
     """Decides when checkpoints are written and which are kept.
 
-    period: steps between checkpoints; the end of a run always has one.
-    minutes: training time that a kill may cost. This long after the last save, the state is saved
-        in `recovery/`, for resuming only. The interval grows so that saving takes at most 2 % of
-        the time. 0 turns these saves off.
-    keep: the number of latest checkpoints that are kept.
-    keep_best: the number of checkpoints kept beside them for their validation loss.
-    max_skipped_steps: skipped steps in a row (loss or gradient not finite) after which training
-        rolls back to the last checkpoint and continues with the next data.
-    max_rollbacks: rollbacks without a new checkpoint after which training gives up.
-    skips: old name of `max_skipped_steps`.
-    returns: old name of `max_rollbacks`.
+    Attributes:
+        period: steps between checkpoints; the last step always has one.
+        minutes: training time that a kill may cost. This long after the last save, the state is
+            saved in `recovery/`, for resuming only. The interval grows so that saving takes at most
+            2 % of the time. 0 turns these saves off.
+        keep: the number of latest checkpoints that are kept.
+        keep_best: the number of checkpoints that are also kept, those of lowest validation loss.
+        max_skipped_steps: skipped steps in a row (loss or gradient not finite) after which training
+            rolls back to the last checkpoint and continues with the next data.
+        max_rollbacks: rollbacks without a new checkpoint after which training fails.
+        skips: old name of `max_skipped_steps`.
+        returns: old name of `max_rollbacks`.
     """
 
     saving_share: ClassVar[float] = 0.02  # of the time, for the saves of `minutes`

@@ -42,8 +42,8 @@ def write_weights(model_dir: Path, params: Any, *, step: int, dtype: str) -> Non
             stored[name + _SCALE] = scale.astype(np.float32)
     file = Run(model_dir).weights(step)
     file.parent.mkdir(parents=True)
-    with file.open("wb") as out:
-        np.savez(out, **stored)  # type: ignore[arg-type]
+    with file.open("wb") as stream:
+        np.savez(stream, **stored)  # type: ignore[arg-type]
 
 
 def read_weights(model_dir: Path, step: int) -> dict[str, np.ndarray]:
@@ -52,14 +52,14 @@ def read_weights(model_dir: Path, step: int) -> dict[str, np.ndarray]:
     file = Run(model_dir).weights(step)
     with np.load(file, allow_pickle=False) as stored:
         arrays = {name: stored[name] for name in stored.files}
-    read = {}
+    params = {}
     for name, array in arrays.items():
         if name.endswith(_SCALE):
             continue
         if array.dtype == np.uint16:
             array = array.view(ml_dtypes.bfloat16)
-        read[name] = array.astype(np.float32) * arrays.get(name + _SCALE, np.float32(1))
-    return read
+        params[name] = array.astype(np.float32) * arrays.get(name + _SCALE, np.float32(1))
+    return params
 
 
 def write_hashes(model_dir: Path) -> None:

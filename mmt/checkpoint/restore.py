@@ -53,12 +53,12 @@ def restore_latest(
     ]
     for step, parent in sorted(candidates, key=lambda candidate: candidate[0], reverse=True):
         directory, message = parent / str(step), ""
-        wrong: list[str] = []
+        differences: list[str] = []
         restored: Any = None
         try:
-            with _damage_named(directory, together=True):
-                wrong = _differences(directory, shapes)
-                if not wrong:
+            with _damage_checked(directory, all_processes=True):
+                differences = _differences(directory, shapes)
+                if not differences:
                     args = ocp.args.Composite(**items)
                     restored = managers[parent].restore(step, args=args)
         except Damaged as error:
@@ -68,7 +68,7 @@ def restore_latest(
             print(message, file=sys.stderr)
             damaged.append(directory)
             continue
-        _refuse(directory, wrong)
+        _raise_differences(directory, differences)
         _set_aside(damaged)
         for manager in managers.values() if damaged else ():
             manager.reload()
@@ -88,24 +88,31 @@ def _set_aside(damaged: Sequence[Path]) -> None:
 
 
 @contextlib.contextmanager
-def _damage_named(
-    directory: Path, pattern: str = "*", *, together: bool = False
+def _damage_checked(
+    directory: Path, pattern: str = "*", *, all_processes: bool = False
 ) -> Iterator[None]:
-    """Checks the matching files of a checkpoint before the body of the `with` statement reads them.
+    """Checks files of a checkpoint before the body of the `with` statement reads them.
 
-    Raises Damaged if files differ from their digests. Without digests, it raises Damaged if reading
-    fails, since damaged bytes cause errors of any type, also a bare Exception. With digests, errors
-    of reading are passed on unchanged. together: all processes call it and share the work.
+    Without digests, every error in the body counts as damage, since damaged bytes cause errors of
+    any type, even a bare Exception. With digests, errors in the body are raised unchanged.
+
+    Args:
+      directory: the checkpoint.
+      pattern: of the names of the files.
+      all_processes: whether all processes call it, and share the work.
+
+    Raises:
+      Damaged: files differ from their digests, or cannot be read and have no digests.
     """
-    part = (jax.process_index(), jax.process_count()) if together else (0, 1)
+    part = (jax.process_index(), jax.process_count()) if all_processes else (0, 1)
     damage = digests.verify(directory, pattern, part=part)
-    damage = next(filter(None, distributed.gather(damage)), "") if together else damage
+    damage = next(filter(None, distributed.gather(damage)), "") if all_processes else damage
     if damage:
         raise Damaged(f"checkpoint {directory} is damaged: {damage}")
     try:
         yield
     except Exception as error:
-        if digests.noted(directory):
+        if digests.has_digests(directory):
             raise
         raise Damaged(f"checkpoint {directory} is damaged: {_first_line(error)}") from error
 
@@ -132,18 +139,18 @@ def check_model(model_dir: str | Path, shapes: Mapping[str, Any]) -> None:
     for step in reversed(Run(model_dir).checkpoint_steps()):
         directory = Run(model_dir).checkpoint(step)
         with contextlib.suppress(Damaged, OSError):  # `restore` reports it and tries earlier ones
-            with _damage_named(directory, "*/_METADATA"):
-                wrong = _differences(directory, shapes)
+            with _damage_checked(directory, "*/_METADATA"):
+                differences = _differences(directory, shapes)
             break
     else:
         return
-    _refuse(directory, wrong)
+    _raise_differences(directory, differences)
 
 
 def meter_size(model_dir: str | Path) -> int | None:
-    """Returns the number of losses that the latest readable checkpoint of a run sums up.
+    """Returns the size of `Meters.language_loss` in the latest readable checkpoint of a run.
 
-    None without such a checkpoint.
+    Returns None without such a checkpoint.
     """
     run = Run(model_dir)
     directories = [run.checkpoint(step) for step in run.checkpoint_steps()]
@@ -171,7 +178,7 @@ def restore_params(model_dir: str | Path, shapes: Any, *, step: int | None = Non
             ),
             shapes,
         )
-    with _reading(model_dir, shapes, step) as directory:
+    with _open_checkpoint(model_dir, shapes, step) as directory:
         checkpointer = ocp.Checkpointer(ocp.StandardCheckpointHandler())
         return checkpointer.restore(directory / "params", args=ocp.args.StandardRestore(shapes))
 
@@ -190,7 +197,7 @@ def read_params(
         return
     structure: Any = jax.tree.structure(shapes)
     with (
-        _reading(model_dir, shapes, step) as directory,
+        _open_checkpoint(model_dir, shapes, step) as directory,
         ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader,
     ):
         for i, (path, shape) in enumerate(leaves):
@@ -215,48 +222,51 @@ def _published(model_dir: str | Path, shapes: Any, step: int | None) -> dict[str
         return {}
     weights = published.read_weights(run.directory, step)
     in_file = {name: array.shape for name, array in weights.items()}
-    wrong = []
+    differences = []
     in_model = _by_name(shapes)
     for name in in_file.keys() | in_model.keys():
         stored, expected = in_file.get(name), in_model.get(name)
         if stored != expected:
-            wrong.append(f"{name}: {stored} in the file, {expected} in the model")
-    _refuse(run.weights(step), wrong)
+            differences.append(f"{name}: {stored} in the file, {expected} in the model")
+    _raise_differences(run.weights(step), differences)
     return weights
 
 
 @contextlib.contextmanager
-def _reading(model_dir: str | Path, shapes: Any, step: int | None) -> Iterator[Path]:
-    """Yields the directory of a checkpoint with parameters of these shapes.
+def _open_checkpoint(model_dir: str | Path, shapes: Any, step: int | None) -> Iterator[Path]:
+    """Yields the directory of a checkpoint whose parameters have these shapes.
 
-    Errors of reading, also those in the body of the `with` statement, become a ValueError that
-    names it.
+    Raises ValueError, with the other steps, if it is missing, damaged or of another model; damage
+    may be found in the body of the `with` statement.
     """
     step = Run(model_dir).best_step() if step is None else step
     directory = Run(model_dir).checkpoint(step)
     if not directory.is_dir():
         steps = ", ".join(map(str, Run(model_dir).checkpoint_steps()))
         raise ValueError(f"no checkpoint {directory}; there are: {steps or 'none'}")
-    wrong: list[str] = []
+    differences: list[str] = []
     try:
-        with _damage_named(directory, "params/*"):
-            wrong = _differences(directory, {"params": shapes})
-            if not wrong:
+        with _damage_checked(directory, "params/*"):
+            differences = _differences(directory, {"params": shapes})
+            if not differences:
                 yield directory
     except Damaged as error:
-        others = [other for other in Run(model_dir).checkpoint_steps() if other != step]
-        steps = ", ".join(map(str, others))
+        other_steps = [
+            other_step for other_step in Run(model_dir).checkpoint_steps() if other_step != step
+        ]
+        steps = ", ".join(map(str, other_steps))
         raise ValueError(f"{error}; others: {steps or 'none'}") from error
-    _refuse(directory, wrong)
+    _raise_differences(directory, differences)
 
 
-def _refuse(directory: Path, wrong: list[str]) -> None:
+def _raise_differences(directory: Path, differences: list[str]) -> None:
     """Raises ValueError with the names of arrays that differ from the model, if there are any."""
-    if wrong:
-        more = f" and {len(wrong) - 8} more" if len(wrong) > 8 else ""
-        other = "training" if all(line.startswith(ARRAYS[1:]) for line in wrong) else "model"
+    if differences:
+        rest_note = f" and {len(differences) - 8} more" if len(differences) > 8 else ""
+        kind = "training" if all(line.startswith(ARRAYS[1:]) for line in differences) else "model"
         raise ValueError(
-            f"checkpoint {directory} is of another {other}: {'; '.join(sorted(wrong)[:8])}{more}"
+            f"checkpoint {directory} is of another {kind}: "
+            f"{'; '.join(sorted(differences)[:8])}{rest_note}"
         )
 
 
@@ -266,22 +276,24 @@ def _differences(directory: Path, items: Mapping[str, Any]) -> list[str]:
     Names of all but parameters begin with the name of their item. Raises OSError if the metadata
     are unreadable.
     """
-    wrong = []
+    differences = []
     for item, shapes in items.items():
         try:
             stored = ocp.StandardCheckpointHandler().metadata(directory / item)
         except (OSError, ValueError) as error:  # TensorStore's errors for damaged metadata
             raise OSError(f"its list of {item} cannot be read") from error
         in_file, in_model = _by_name(stored.tree), _by_name(shapes)
-        at = "" if item == "params" else f"{item}/"
-        wrong += [f"{at}{name}: missing" for name in in_model.keys() - in_file.keys()]
-        wrong += [f"{at}{name}: not in the model" for name in in_file.keys() - in_model.keys()]
-        wrong += [
-            f"{at}{name}: {in_file[name]} in the checkpoint, {in_model[name]} in the model"
+        prefix = "" if item == "params" else f"{item}/"
+        differences += [f"{prefix}{name}: missing" for name in in_model.keys() - in_file.keys()]
+        differences += [
+            f"{prefix}{name}: not in the model" for name in in_file.keys() - in_model.keys()
+        ]
+        differences += [
+            f"{prefix}{name}: {in_file[name]} in the checkpoint, {in_model[name]} in the model"
             for name in in_model.keys() & in_file.keys()
             if in_model[name] != in_file[name]
         ]
-    return wrong
+    return differences
 
 
 def _first_line(error: Exception) -> str:

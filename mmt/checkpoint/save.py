@@ -24,16 +24,19 @@ from mmt import distributed
 from mmt.checkpoint import digests
 from mmt.checkpoint.policy import Policy
 from mmt.checkpoint.restore import ARRAYS, JSON, restore_latest
-from mmt.checkpoint.streaming import of_the_system, write_tree
+from mmt.checkpoint.streaming import as_os_error, write_tree
 from mmt.run import Run
 
 
 class Write(NamedTuple):
     """A finished write of a checkpoint.
 
-    blocked: seconds during which `Checkpoints.save` kept the caller. seconds: until the write was
-    found complete, from the same moment. cpu_seconds: of the whole process in this time, training
-    included. size: bytes of the files.
+    Attributes:
+        step: the step.
+        blocked: seconds that `Checkpoints.save` took.
+        seconds: from the start of `save` until the write was found complete.
+        cpu_seconds: CPU time of the whole process in `seconds`, training included.
+        size: bytes of the files.
     """
 
     step: int
@@ -46,7 +49,7 @@ class Write(NamedTuple):
 class Checkpoints:
     """The checkpoints of one run directory. Use as a context manager: leaving waits for writes.
 
-    Inside `raised_alone`, a failed write is reported once.
+    Inside `without_duplicate_logs`, a failed write is reported once.
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class Checkpoints:
         )
         last = policies.LatestN(n=1 if recovery else self.policy.keep)
         keep = [last] if recovery else [last, best]
-        distributed.first_then_others(self._sweep)
+        distributed.first_then_others(self._remove_incomplete)
         self._manager = ocp.CheckpointManager(
             self.directory,
             item_handlers={name: ocp.StandardCheckpointHandler() for name in ARRAYS}
@@ -86,14 +89,14 @@ class Checkpoints:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        refused = self._finish()
+        write_error = self._finish()
         self._manager.close()
         if distributed.is_first():
-            self._sweep()
+            self._remove_incomplete()
             with contextlib.suppress(OSError):  # not empty, or never created
                 self.directory.rmdir()
-        if refused and kind is None:
-            raise refused
+        if write_error and kind is None:
+            raise write_error
 
     def save(
         self, step: int, arrays: Mapping[str, Any], *, data: Any, measured: Mapping[str, float]
@@ -107,7 +110,7 @@ class Checkpoints:
           OSError: the last write failed (on leaving), or a write of several processes, which would
             wait for each other.
         """
-        self._tell(self._finish())
+        self._report(self._finish())
         if step in self._manager.all_steps():
             return
         items = {name: ocp.args.StandardSave(arrays[name]) for name in ARRAYS}
@@ -118,25 +121,24 @@ class Checkpoints:
         self._writing = step
         self._started, self._cpu_started = time.perf_counter(), time.process_time()
         try:
-            with of_the_system():
+            with as_os_error():
                 self._manager.save(step, args=args, metrics=metrics, force=True)
             self._blocked = time.perf_counter() - self._started
         except OSError as error:
-            self._tell(self._refused(error))
+            self._report(self._discard_failed_write(error))
 
     def _finish(self) -> OSError | None:
-        """Waits for the step that is being written; returns the error of a failed write, or None.
-        """
+        """Waits for a pending write; returns the error of a failed one, or None."""
         try:
-            with of_the_system():
+            with as_os_error():
                 self._manager.wait_until_finished()
         except OSError as error:
-            return self._refused(error)
-        self._note_written()
+            return self._discard_failed_write(error)
+        self._record_write()
         return None
 
-    def _note_written(self) -> None:
-        """Notes how long the write took that is complete now, if there was one."""
+    def _record_write(self) -> None:
+        """Records the duration and size of a write that is now complete."""
         if self._writing is not None:
             seconds = time.perf_counter() - self._started
             cpu_seconds = time.process_time() - self._cpu_started
@@ -144,10 +146,10 @@ class Checkpoints:
             self._written.append(Write(self._writing, self._blocked, seconds, cpu_seconds, size))
             self._writing = None
 
-    def _refused(self, error: OSError) -> OSError:
-        """Removes the remains of the step that could not be written."""
+    def _discard_failed_write(self, error: OSError) -> OSError:
+        """Removes the files of a failed write; returns an error that names the checkpoint."""
         step, self._writing = self._writing, None
-        self._sweep()
+        self._remove_incomplete()
         self._manager.reload()
         last = max(self._manager.all_steps(), default="none")
         return OSError(
@@ -155,19 +157,20 @@ class Checkpoints:
             f"{error.strerror or error}; the last complete one: {last}"
         )
 
-    def _sweep(self) -> None:
-        """Removes incomplete checkpoints of killed runs and full disks; a pending write may still
-        add one.
-        """
-        for half in self.directory.glob("*.orbax-checkpoint-tmp*"):
-            shutil.rmtree(half, ignore_errors=True)
+    def _remove_incomplete(self) -> None:
+        """Removes incomplete checkpoints of killed runs and full disks.
 
-    def _tell(self, refused: OSError | None) -> None:
-        if refused and jax.process_count() > 1:
-            raise refused
-        if refused:
+        A pending write may add another one later.
+        """
+        for incomplete in self.directory.glob("*.orbax-checkpoint-tmp*"):
+            shutil.rmtree(incomplete, ignore_errors=True)
+
+    def _report(self, write_error: OSError | None) -> None:
+        if write_error and jax.process_count() > 1:
+            raise write_error
+        if write_error:
             with contextlib.suppress(OSError):  # stderr may lie on the same disk
-                print(f"{refused}; training continues", file=sys.stderr)
+                print(f"{write_error}; training continues", file=sys.stderr)
 
     @property
     def writing(self) -> bool:
@@ -176,18 +179,15 @@ class Checkpoints:
         return step is not None and not (self.directory / str(step)).is_dir()
 
     def written(self) -> list[Write]:
-        """Returns the writes that were completed since the last call.
-
-        Their end is noticed here or at the next `save` or `wait`.
-        """
+        """Returns the writes that were completed since the last call."""
         if self._writing is not None and not self.writing:
-            self._note_written()
+            self._record_write()
         written, self._written = self._written, []
         return written
 
     def wait(self) -> None:
         """Waits until everything is written; a failed write is reported on stderr."""
-        self._tell(self._finish())
+        self._report(self._finish())
 
     def last_step(self) -> int:
         """Returns the step of the latest checkpoint; -1 if there is none."""
@@ -206,7 +206,7 @@ class Checkpoints:
 
         The first value is whether the checkpoint is in `recovery`.
         """
-        managers = {each.directory: each._manager for each in (self, recovery)}
+        managers = {checkpoints.directory: checkpoints._manager for checkpoints in (self, recovery)}
         restored = restore_latest(managers, shapes)
         return restored and (restored[0].parent == recovery.directory, restored[1])
 

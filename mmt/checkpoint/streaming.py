@@ -1,7 +1,6 @@
 """Writes arrays one at a time, each created when it is written: for models larger than memory.
 
-Together with the rest of `mmt.checkpoint` the only user of Orbax. This file does not know run
-directories.
+This module does not know run directories.
 """
 
 import contextlib
@@ -26,16 +25,16 @@ _PIECE_BYTES = 1 << 24
 
 
 @contextlib.contextmanager
-def raised_alone() -> Iterator[None]:
+def without_duplicate_logs() -> Iterator[None]:
     """Silences the logs of Orbax, asyncio and TensorStore for errors that are also raised.
 
-    Without it, they report the same error once more for every array. After an error, late callbacks
-    of TensorStore to a closed event loop are ignored too.
+    They log the same error once per array. After an error, late callbacks of TensorStore to a
+    closed event loop are ignored too.
     """
     loggers = [logging.getLogger(name) for name in ("absl", "asyncio")]
     levels = [logger.level for logger in loggers]
     hook = sys.unraisablehook
-    sys.unraisablehook = functools.partial(_but_late_callbacks, hook)
+    sys.unraisablehook = functools.partial(_ignore_late_callbacks, hook)
     failed = True
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "coroutine .*write_fragment' was never awaited")
@@ -51,7 +50,7 @@ def raised_alone() -> Iterator[None]:
                 sys.unraisablehook = hook
 
 
-def _but_late_callbacks(hook: Callable[[Any], Any], unraisable: Any) -> None:
+def _ignore_late_callbacks(hook: Callable[[Any], Any], unraisable: Any) -> None:
     if str(unraisable.exc_value) != "Event loop is closed":
         hook(unraisable)
 
@@ -71,9 +70,9 @@ def write_tree(
         lambda path, shape: _Lazy(shape, functools.partial(load, path_name(path), shape)), shapes
     )
     registry = type_handlers.create_type_handler_registry((_Lazy, _LazyHandler()))
-    with raised_alone():
+    with without_duplicate_logs():
         handler = ocp.PyTreeCheckpointHandler(type_handler_registry=registry)
-        with ocp.Checkpointer(handler) as writer, of_the_system():
+        with ocp.Checkpointer(handler) as writer, as_os_error():
             writer.save(directory.absolute(), args=ocp.args.PyTreeSave(tree))
 
 
@@ -83,7 +82,7 @@ def path_name(path: Any) -> str:
 
 
 @contextlib.contextmanager
-def of_the_system() -> Iterator[None]:
+def as_os_error() -> Iterator[None]:
     """Turns TensorStore's text messages of system errors, such as a full disk, into OSError."""
     try:
         yield
@@ -121,10 +120,10 @@ class _LazyHandler(type_handlers.NumpyHandler):
     async def _open_and_write(self, value: Any, tspec: Any, ts_context: Any) -> None:
         spec = tensorstore.Spec(tspec)
         store = tensorstore.open(spec, create=True, open=True, context=ts_context).result()
-        steps: Any = store.chunk_layout.write_chunk.shape or ()  # of a scalar, None
-        cuts = [
+        chunk_sizes: Any = store.chunk_layout.write_chunk.shape or ()  # of a scalar, None
+        slices = [
             [slice(start, min(start + step, size)) for start in range(0, size, step)]
-            for size, step in zip(value.shape, steps, strict=True)
+            for size, step in zip(value.shape, chunk_sizes, strict=True)
         ]
-        for piece in itertools.product(*cuts):
+        for piece in itertools.product(*slices):
             store[piece].write(value[piece]).result()

@@ -9,11 +9,11 @@ from mmt.cli.parser import CommandParser
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of `mmt`; `run` of the parsed arguments names the command."""
-    whole = CommandParser(prog="mmt", description="Massively multilingual machine translation.")
-    whole.add_argument(
+    root = CommandParser(prog="mmt", description="Massively multilingual machine translation.")
+    root.add_argument(
         "--version", action="version", version=f"mmt {importlib.metadata.version('mmt')}"
     )
-    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     train = commands.add_parser("train", help="train or resume a run, from gin files")
     _gin_flags(train)
@@ -25,13 +25,15 @@ def parser() -> argparse.ArgumentParser:
 
     _launch_flags(commands.add_parser("launch", help="start the processes of a run here"))
 
-    _health_flags(commands.add_parser("health", help="which host of a run is at fault"))
+    _health_flags(commands.add_parser("health", help="find the host of a run that is at fault"))
 
-    _watch_flags(commands.add_parser("watch", help="a page that follows runs per language"))
+    _watch_flags(commands.add_parser("watch", help="serve a page that follows runs per language"))
 
-    _translate_flags(commands.add_parser("translate", help="stdin, many files, a document"))
+    _translate_flags(
+        commands.add_parser("translate", help="translate stdin, many files, or a document")
+    )
 
-    _serve_flags(commands.add_parser("serve", help="LibreTranslate's API and a web page"))
+    _serve_flags(commands.add_parser("serve", help="serve LibreTranslate's API and a web page"))
 
     scored = "score a model on a test set, per language"
     _evaluate_flags(commands.add_parser("evaluate", help=scored))
@@ -48,21 +50,23 @@ def parser() -> argparse.ArgumentParser:
         commands.add_parser("report", help="render results as HTML, Markdown, CSV, figures")
     )
 
-    _compare_flags(commands.add_parser("compare", help="what differs between runs, and who wins"))
+    _compare_flags(
+        commands.add_parser("compare", help="compare settings, curves and scores of runs")
+    )
 
-    _plan_flags(commands.add_parser("plan", help="memory and time of a model on any machine"))
+    _plan_flags(commands.add_parser("plan", help="forecast memory and time on any machine"))
     _import_flags(
         commands.add_parser("import", help="convert a published model to a run directory")
     )
     _export_flags(commands.add_parser("export", help="write a model for other programs"))
 
-    part = "a part of a model: the experts of languages, or the target pieces of a corpus"
-    _extract_flags(commands.add_parser("extract", help=part))
+    extract = "cut a model to the experts of languages, or to the target pieces of a corpus"
+    _extract_flags(commands.add_parser("extract", help=extract))
 
     _extend_flags(commands.add_parser("extend", help="add languages to a trained model"))
 
     data_arguments.add(commands.add_parser("data", help="inspect, clean and cache corpora"))
-    return whole
+    return root
 
 
 def _gin_flags(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +85,7 @@ def _launch_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT",
-        help="a command of mmt; with --file: what its command gets in addition",
+        help="a command of mmt; with --file: additional arguments of its command",
     )  # fmt: skip
     parser.epilog = "Processes run on the CPU, unless JAX_PLATFORMS is set."
     parser.set_defaults(run="launch")
@@ -285,8 +289,8 @@ def _search_flags(parser: argparse.ArgumentParser) -> None:
 def _engine_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine", choices=("jax", "ctranslate2"),
-        help="what runs the model; default: jax. ctranslate2 is for dense models on a CPU, and is "
-        "exported into the run directory once",
+        help="default: jax. ctranslate2 is for dense models on a CPU, exported into the "
+        "run directory on first use",
     )  # fmt: skip
 
 
@@ -311,19 +315,19 @@ def _export_flags(parser: argparse.ArgumentParser) -> None:
 
 def _extract_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, metavar="RUN")
-    part = parser.add_mutually_exclusive_group(required=True)
-    part.add_argument(
+    mode = parser.add_mutually_exclusive_group(required=True)
+    mode.add_argument(
         "--languages",
         help="comma-separated: with --experts the experts that they use most; without, of a model "
         "that routes by language, their experts as a dense model",
     )
-    part.add_argument(
+    mode.add_argument(
         "--pieces", metavar="CORPUS",
         help="a model that writes only the target pieces of the corpus's training text, faster",
     )  # fmt: skip
     parser.add_argument(
         "--experts", type=int, metavar="N",
-        help="experts of a layer that are kept: those with most load; 1: a dense model",
+        help="number of experts per layer that are kept, by load; 1: a dense model",
     )  # fmt: skip
     parser.add_argument(
         "--corpus", metavar="CORPUS", help="text to measure the load on; default: the run's corpus"
@@ -347,7 +351,9 @@ def _extend_flags(parser: argparse.ArgumentParser) -> None:
         "folder, or cldr",
     )  # fmt: skip
     parser.add_argument("--languages", help="comma-separated; default: all of the corpus")
-    parser.add_argument("--pieces", type=int, metavar="N", help="most new pieces; default: 1000")
+    parser.add_argument(
+        "--pieces", type=int, metavar="N", help="maximum of new pieces; default: 1000"
+    )
     parser.add_argument(
         "--rehearsal", type=float, metavar="RATE",
         help="fraction of the training examples from the old languages; default: 0.5",
@@ -365,9 +371,9 @@ def _format(parser: argparse.ArgumentParser, *formats: str) -> argparse.Argument
 
 def _plan_flags(parser: argparse.ArgumentParser) -> None:
     _gin_flags(parser)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--params", action="store_true", help="count the parameters of each part")
-    what.add_argument(
+    mode = parser.add_mutually_exclusive_group(required=True)
+    mode.add_argument("--params", action="store_true", help="count the parameters of each part")
+    mode.add_argument(
         "--topology", metavar="NAME", help="compile the training step for v4:8x16x16, cpu:8, ..."
     )
     parser.add_argument("--decode", action="store_true", help="compile the decoding step instead")
@@ -381,7 +387,7 @@ def _plan_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run", dest="forecast", nargs="?", const="", metavar="DIR",
         help="forecast the whole run: time, failures, cost, data; DIR: also as files, with a "
-        "picture, and the compiled step, which is used again",
+        "picture, and the compiled step, which is reused",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     parser.set_defaults(run="plan")

@@ -67,11 +67,11 @@ def _train_loaded(command: str) -> int:
     model = program.model.config
     batches.manifest.check_ids(pad=model.pad_id, eos=model.eos_id, start=model.start_id)
     train.check(program, batches.manifest, directory)
-    if parent := initial.takes_vocabulary_of(program, directory):
+    if parent := initial.embedding_parent(program, directory):
         batches.manifest.check_vocabulary_of(parent)
     if distributed.is_first() and not (run := Run(directory)).keeps_description():
-        opened = cache.open_cache(Path(config.configured(recipe.CacheConfig)().directory))
-        run.describe(opened.without(batches.leave_out))
+        built_cache = cache.open_cache(Path(config.configured(recipe.CacheConfig)().directory))
+        run.describe(built_cache.without(batches.leave_out))
         make_identifier(run)
     try:
         config.configured(train.train)(program, batches)
@@ -169,10 +169,10 @@ def _watch(args: argparse.Namespace) -> None:
 def _import(args: argparse.Namespace) -> None:
     from mmt.convert import hf, t5x
 
-    given = args.vocabulary or (), args.gin_file or (), args.bindings
+    t5x_arguments = args.vocabulary or (), args.gin_file or (), args.bindings
     if args.format == "t5x":
-        t5x.import_t5x(args.directory, args.out, *given)
-    elif any(given):
+        t5x.import_t5x(args.directory, args.out, *t5x_arguments)
+    elif any(t5x_arguments):
         raise ValueError("a Hugging Face model contains its vocabulary and sizes")
     else:
         hf.import_hf(args.directory, args.out)
@@ -187,10 +187,10 @@ def _export(args: argparse.Namespace) -> None:
 
         if not (args.card and args.results):
             raise ValueError("a published model needs its card: --card FACTS.toml --results FILE")
-        made = card.Card(
+        model_card = card.Card(
             Path(args.model), Path(args.card), Path(args.results), dtype=args.dtype
         )
-        published.publish(args.model, args.out, dtype=args.dtype, card=made.text)
+        published.publish(args.model, args.out, dtype=args.dtype, card=model_card.text)
         print(args.out)
         return
     if args.card or args.results or args.dtype != "int8":
@@ -214,8 +214,8 @@ def _extract(args: argparse.Namespace) -> None:
         from mmt.data.cleaning import prepare
 
         corpus = prepare.cleaned(corpora.load(args.pieces))
-        before, after = trim.trim(args.model, corpus, args.out)
-        print(f"{args.out}: {after:,} of {before:,} target pieces")
+        pieces_before, pieces_after = trim.trim(args.model, corpus, args.out)
+        print(f"{args.out}: {pieces_after:,} of {pieces_before:,} target pieces")
         return
     from mmt.convert import extract
 
@@ -240,18 +240,18 @@ def _extract_experts(args: argparse.Namespace) -> None:
     name = args.corpus or expert_pruning.corpus_of(run)
     testset = extraction.scoring_set(args.testset, name, codes)
     status.begin("measuring the load of the experts")
-    made = expert_pruning.prune(
+    pruned = expert_pruning.prune(
         args.model, codes, args.experts, args.out, corpus=corpora.load(name), options=options
     )
     status.end()
-    print(made.table(), flush=True)
+    print(pruned.table(), flush=True)
     command = expert_pruning.recovery_command(run, args.out, codes)
     print(f"train it further: {command}", file=sys.stderr)
     if testset is not None:
         status.begin("translating the test set")
-        compared = extraction.compare(args.model, args.out, testset, baseline=args.baseline)
+        comparison = extraction.compare(args.model, args.out, testset, baseline=args.baseline)
         status.end()
-        print(compared.table())
+        print(comparison.table())
     print(args.out)
 
 
@@ -263,8 +263,8 @@ def _extend(args: argparse.Namespace) -> None:
     from mmt.run import Run
 
     config.bind(args.bindings, [extend.Extension])
-    given = {"pieces": args.pieces, "rehearsal": args.rehearsal}
-    flags = {name: value for name, value in given.items() if value is not None}
+    flag_values = {"pieces": args.pieces, "rehearsal": args.rehearsal}
+    flags = {name: value for name, value in flag_values.items() if value is not None}
     options = config.configured(extend.Extension)(**flags)
     run, corpus = Run(args.model), corpora.load(args.corpus)
     if args.languages:
@@ -277,10 +277,10 @@ def _extend(args: argparse.Namespace) -> None:
             raise ValueError(f"the data that {args.model} was trained on: {error}") from error
         directory = config.configured(recipe.CacheConfig)().directory
     corpus = prepare.cleaned(corpora.load(args.corpus)).only(corpus.languages)
-    made = extend.extend(
+    extended = extend.extend(
         run, corpus, args.out, old=cache.open_cache(Path(directory)), options=options
     )
-    print(made.summary(), file=sys.stderr)
+    print(extended.summary(), file=sys.stderr)
     print(
         f"train it: mmt train --gin_file={Run(args.out).config} --gin.MODEL_DIR={args.out}-trained",
         file=sys.stderr,
@@ -297,9 +297,9 @@ def _plan(args: argparse.Namespace) -> None:
         return _parameters(args)
     from mmt import plan
 
-    ask = plan.compare_meshes if args.compare else plan.plan
-    answer = ask(args.gin_file, args.bindings, args.topology, decode=args.decode)
-    print(as_json(answer.to_json()) if args.json else answer.table())
+    planner = plan.compare_meshes if args.compare else plan.plan
+    result = planner(args.gin_file, args.bindings, args.topology, decode=args.decode)
+    print(as_json(result.to_json()) if args.json else result.table())
 
 
 def _forecast(args: argparse.Namespace) -> None:
@@ -315,24 +315,24 @@ def _forecast(args: argparse.Namespace) -> None:
     if directory:
         from eval.report.figures import run_forecast
 
-        pictures = run_forecast.draw(run.to_json(), run.goodput.seconds.tolist())
+        figures = run_forecast.draw(run.to_json(), run.goodput.seconds.tolist())
         for name, data in {"forecast.txt": f"{text}\n", "forecast.json": f"{content}\n",
-                           **pictures}.items():  # fmt: skip
+                           **figures}.items():  # fmt: skip
             write_bytes(directory / name, data if isinstance(data, bytes) else data.encode())
             print(directory / name, file=sys.stderr)
 
 
 def _search_meshes(args: argparse.Namespace) -> None:
-    used = {"params": args.params, "decode": args.decode, "compare": args.compare,
+    other_modes = {"params": args.params, "decode": args.decode, "compare": args.compare,
             "run": args.forecast is not None}  # fmt: skip
-    for flag in (flag for flag, given in used.items() if given):
+    for flag in (flag for flag, is_set in other_modes.items() if is_set):
         raise ValueError(f"--search ranks meshes for a training step; omit --{flag}")
     from mmt.plan import mesh_search
 
-    answer = mesh_search.search(
+    result = mesh_search.search(
         args.gin_file, args.bindings, args.topology, compiled=args.search
     )
-    print(as_json(answer.to_json()) if args.json else answer.table())
+    print(as_json(result.to_json()) if args.json else result.table())
 
 
 def _parameters(args: argparse.Namespace) -> None:

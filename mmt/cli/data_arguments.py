@@ -16,12 +16,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     stats.set_defaults(run="stats")
     forecast = "predict the examples per language of a mixture, before training"
     _shares_flags(commands.add_parser("forecast", aliases=["shares"], help=forecast))
-    seen = commands.add_parser(
+    consumed = commands.add_parser(
         "consumed", aliases=["ledger"], help="count the examples that a run has seen"
     )
-    seen.add_argument("model_dir", metavar="RUN", help="a run directory")
-    seen.add_argument("--json", action="store_true", help="one JSON object per line")
-    seen.set_defaults(run="consumed")
+    consumed.add_argument("model_dir", metavar="RUN", help="a run directory")
+    consumed.add_argument("--json", action="store_true", help="one JSON object per line")
+    consumed.set_defaults(run="consumed")
     align = commands.add_parser(
         "align", help="align the words of a cache, for guided cross-attention"
     )
@@ -29,13 +29,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     align.add_argument("--gin_file", action="append", metavar="FILE", help="may be repeated")
     align.epilog = "--gin.Aligner.processes=N sets the processes (default: one per core)."
     align.set_defaults(run="align")
-    known = commands.add_parser(
+    identify = commands.add_parser(
         "identify", help="train the language identifier of a run on a corpus"
     )
-    known.add_argument("--model", required=True, metavar="RUN", help="a run directory")
-    known.add_argument("--corpus", required=True, help="a description (TOML), its folder, or cldr")
-    known.epilog = "--gin.IdentifierConfig.lines_per_language=N sets how much text is used."
-    known.set_defaults(run="identify", gin_file=())
+    identify.add_argument("--model", required=True, metavar="RUN", help="a run directory")
+    identify.add_argument(
+        "--corpus", required=True, help="a description (TOML), its folder, or cldr"
+    )
+    identify.epilog = "--gin.IdentifierConfig.lines_per_language=N sets how much text is used."
+    identify.set_defaults(run="identify", gin_file=())
     _prepare_flags(
         commands.add_parser("prepare", help="clean a corpus, or build the cache of a configuration")
     )

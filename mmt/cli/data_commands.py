@@ -46,8 +46,8 @@ def make_identifier(run: "Run") -> None:
     status.begin("training the language identifier")
     settings = config.configured(identify.IdentifierConfig)()
     source = config.configured(recipe.CacheConfig)()
-    opened = cache.open_cache(Path(source.directory))
-    if reason := identify.add_to_run(run, source.corpus, cache=opened, config=settings):
+    built_cache = cache.open_cache(Path(source.directory))
+    if reason := identify.add_to_run(run, source.corpus, cache=built_cache, config=settings):
         print(f"mmt: the run has no language identifier: {reason}", file=sys.stderr)
 
 
@@ -92,8 +92,8 @@ def _clean(args: argparse.Namespace) -> None:
     sides = args.explain.replace("\\t", "\t").split("\t")
     if len(sides) != 2:
         raise ValueError(f"--explain {args.explain!r}: expected source<TAB>target")
-    every = cascade.test_sets(corpus, tests)
-    print(cascade.explain(corpus, (sides[0], sides[1]), args.language, book=book, tests=every))
+    all_tests = cascade.test_sets(corpus, tests)
+    print(cascade.explain(corpus, (sides[0], sides[1]), args.language, book=book, tests=all_tests))
 
 
 def _languages(args: argparse.Namespace) -> None:
@@ -120,13 +120,17 @@ def _align(args: argparse.Namespace) -> None:
 
     if bool(args.cache) == bool(args.gin_file):
         raise ValueError("expected CACHE, or --gin_file FILE")
-    own = [binding for binding in args.bindings if "Aligner." in binding.partition("=")[0]]
+    aligner_bindings = [
+        binding for binding in args.bindings if "Aligner." in binding.partition("=")[0]
+    ]
     directory = args.cache
     if args.gin_file:
-        config.load(args.gin_file, [binding for binding in args.bindings if binding not in own])
+        config.load(
+            args.gin_file, [binding for binding in args.bindings if binding not in aligner_bindings]
+        )
         make_cache()
         directory = config.configured(recipe.CacheConfig)().directory
-    config.bind(own if args.gin_file else args.bindings, [alignment.Aligner])
+    config.bind(aligner_bindings if args.gin_file else args.bindings, [alignment.Aligner])
     aligner = config.configured(alignment.Aligner)()
     os.nice(10)
     codes = aligner(cache.open_cache(Path(directory)))
@@ -163,12 +167,16 @@ def _forecast(args: argparse.Namespace) -> None:
         raise ValueError("--gin.… bindings change a gin file: name it with --gin_file")
     fields = request.ForecastArguments._fields
     arguments = request.ForecastArguments(*(getattr(args, name) for name in fields))
-    expected, fitted = request.make_forecast(arguments, args.gin_file or (), args.bindings)
+    mixture_forecast, fitted = request.make_forecast(arguments, args.gin_file or (), args.bindings)
     if args.figure:
         from eval.report.figures import mixture
 
-        mixture.save(expected, Path(args.figure))
-    print("\n".join(map(as_json, expected.rows)) if args.json else forecast.table(expected))
+        mixture.save(mixture_forecast, Path(args.figure))
+    print(
+        "\n".join(map(as_json, mixture_forecast.rows))
+        if args.json
+        else forecast.table(mixture_forecast)
+    )
     if fitted:
         print(fitting.gin(fitted), file=sys.stderr if args.json else sys.stdout)
 
@@ -176,8 +184,8 @@ def _forecast(args: argparse.Namespace) -> None:
 def _consumed(args: argparse.Namespace) -> None:
     from mmt.data import ledger
 
-    seen = ledger.load(args.model_dir)
-    print("\n".join(map(as_json, seen["rows"])) if args.json else ledger.table(seen))
+    consumed = ledger.load(args.model_dir)
+    print("\n".join(map(as_json, consumed["rows"])) if args.json else ledger.table(consumed))
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {

@@ -1,4 +1,4 @@
-"""The engine of a command that translates: its name, its search, the weights that it takes."""
+"""The engine of a translating command: its name, search options and weights."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ def engine_of(args: argparse.Namespace) -> str:
 def decoding_of(args: argparse.Namespace) -> Any:
     """Returns the decoding options; a flag wins over a binding.
 
-    Unless `search_style` is bound, it is the one that the engine has.
+    Unless it is bound, `search_style` is that of the engine.
     """
     from mmt import config, translate
 
@@ -32,7 +32,7 @@ def decoding_of(args: argparse.Namespace) -> Any:
 
 
 def fastest_weights(engine: str) -> str:
-    """Returns the weights that an engine is fast with on this device."""
+    """Returns the fastest weights of an engine on this device."""
     from mmt.model import inference
 
     return "int8" if engine == "ctranslate2" else inference.fastest_weights()
@@ -40,12 +40,12 @@ def fastest_weights(engine: str) -> str:
 
 def announce(engine: str, weights: str, setting: str) -> None:
     """Names the chosen weights on stderr, and how to set them."""
-    named = "" if engine == "jax" else f"engine: {engine}, "
-    print(f"{named}weights: {weights} ({setting})", file=sys.stderr)
+    engine_part = "" if engine == "jax" else f"engine: {engine}, "
+    print(f"{engine_part}weights: {weights} ({setting})", file=sys.stderr)
 
 
 def recorded(translator: Any, decoding: Any) -> str:
-    """Returns the decoding as rows of results record it, with any other engine than JAX."""
+    """Returns the decoding as recorded in rows of results, with the engine unless it is JAX."""
     if translator.ctranslate2 is None:
         return str(decoding)
     return f"{decoding}|engine:ctranslate2|weights:{translator.ctranslate2.weights}"

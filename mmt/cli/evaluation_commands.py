@@ -69,23 +69,23 @@ def _behave(args: argparse.Namespace) -> int:
     names = [Path(model).resolve().name for model in args.models]
     if len(names) > 2 or len(set(names)) < len(names):
         raise ValueError(f"--model {', '.join(names)}: expected one, or two with other names")
-    tested, missed = [], list[str]()
+    judged_results, missed_thresholds = [], list[str]()
     for name, model in zip(names, args.models, strict=True):
-        result, faults = _tested(args, model)
-        tested.append(result.judged)
-        missed += [f"{name}: {fault}" for fault in faults]
+        result, faults = _run_suite(args, model)
+        judged_results.append(result.judged)
+        missed_thresholds += [f"{name}: {fault}" for fault in faults]
         print(f"{name}: percent of the cases passed\n\n{text.table(result.rows)}\n")
         if args.show:
             print(f"{text.failures(result.judged)}\n")
-    if len(tested) == 2:
-        compared = difference.compare(tested[0], tested[1])
-        print(text.differences(names[0], names[1], compared))
-    for fault in missed:
+    if len(judged_results) == 2:
+        comparison = difference.compare(judged_results[0], judged_results[1])
+        print(text.differences(names[0], names[1], comparison))
+    for fault in missed_thresholds:
         print(f"mmt behave: {fault}", file=sys.stderr)
-    return 1 if missed else 0
+    return 1 if missed_thresholds else 0
 
 
-def _tested(args: argparse.Namespace, model: str) -> tuple["BehaviourResult", list[str]]:
+def _run_suite(args: argparse.Namespace, model: str) -> tuple["BehaviourResult", list[str]]:
     """Returns the result of the suite on a model, and which thresholds it misses."""
     from eval import behave, systems
     from mmt import config
@@ -96,10 +96,10 @@ def _tested(args: argparse.Namespace, model: str) -> tuple["BehaviourResult", li
     suite = config.configured(behave.Suite)()
     names = args.languages.split(",") if args.languages else None
     codes = behave.languages_of(translator, names)
-    found = behave.materials(codes, behave.corpus_of(suite.corpus, args.models[0]))
+    materials = behave.materials(codes, behave.corpus_of(suite.corpus, args.models[0]))
     system = systems.system_of(Path(model), step=translator.steps, kind="multilingual")
     result = behave.run(
-        translator, found, suite, system=system,
+        translator, materials, suite, system=system,
         out=Path(args.out) if args.out else Run(model).results,
         decoding=decoding, decode=engines.recorded(translator, decoding),
     )  # fmt: skip
@@ -151,12 +151,12 @@ def _report(args: argparse.Namespace) -> None:
 def _comet(files: list[Path], model: Path) -> None:
     from eval.analyses import comet
 
-    scored, refused = comet.score(files, model)
+    scored, unsupported = comet.score(files, model)
     print(f"COMET: {scored:,} rows scored", file=sys.stderr)
-    if refused:
+    if unsupported:
         print(
-            f"COMET: no score for {len(refused)} languages that its encoder was not trained on: "
-            f"{', '.join(refused)}", file=sys.stderr,
+            f"COMET: no score for {len(unsupported)} languages that its encoder was not trained "
+            f"on: {', '.join(unsupported)}", file=sys.stderr,
         )  # fmt: skip
 
 

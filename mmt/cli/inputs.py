@@ -11,10 +11,10 @@ from pathlib import Path
 
 from mmt.system.data_root import data_root
 
-_INSTALLED = Path(__file__).resolve().parents[2]  # holds gin_configs/
+_INSTALL_ROOT = Path(__file__).resolve().parents[2]  # holds gin_configs/
 _INCLUDE = re.compile(r"include\s+['\"](.+?)['\"]")
 _MACRO = re.compile(r"([A-Z][A-Z0-9_]*)\s*=\s*(.+)")
-_FULL = errno.ENOSPC, errno.EDQUOT  # training waits for room on the disk
+_DISK_FULL = errno.ENOSPC, errno.EDQUOT  # not an error here: training waits for free space
 
 
 def check(args: argparse.Namespace) -> None:
@@ -23,8 +23,8 @@ def check(args: argparse.Namespace) -> None:
     Raises:
       ValueError: one is missing, or the run directory cannot be written.
     """
-    given = [args.model] if getattr(args, "model", None) else []
-    for directory in getattr(args, "models", given):
+    models = [args.model] if getattr(args, "model", None) else []
+    for directory in getattr(args, "models", models):
         from mmt.run import Run
 
         run = Run(directory)
@@ -49,8 +49,8 @@ def check(args: argparse.Namespace) -> None:
 def macros(files: Sequence[str]) -> dict[str, str | None]:
     """Returns the macros of gin files and their includes, the last value of each.
 
-    This reads lines, without gin and without what the files import. A value that is no text, such
-    as `%NAME`, is None. A file that does not exist is left out: gin reports it.
+    It reads the lines itself, so nothing is imported. Values other than text, such as `%NAME`, are
+    None. A file that does not exist is omitted: gin reports it.
 
     >>> macros(["gin_configs/examples/demo.gin"])["CORPUS"]
     'cldr'
@@ -62,7 +62,7 @@ def macros(files: Sequence[str]) -> dict[str, str | None]:
 
 
 def _read_macros(file: str, values: dict[str, str | None], includers: tuple[str, ...]) -> None:
-    path = next((path for path in (Path(file), _INSTALLED / file) if path.is_file()), None)
+    path = next((path for path in (Path(file), _INSTALL_ROOT / file) if path.is_file()), None)
     if path is None or file in includers:
         return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -102,7 +102,7 @@ def _check_writable(directory: Path) -> None:
     except PermissionError:
         reason = f"no permission in {existing}"
     except OSError as error:
-        reason = "" if error.errno in _FULL else f"{error.strerror} ({existing})"
+        reason = "" if error.errno in _DISK_FULL else f"{error.strerror} ({existing})"
     else:
         reason = ""
     if reason:

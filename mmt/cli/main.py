@@ -28,9 +28,11 @@ _PROCESS_INDEX = (  # of several
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    own = arguments if arguments[:1] != ["launch"] else []  # others belong to what it starts
-    bindings = [a.removeprefix("--gin.") for a in own if a.startswith("--gin.")]
-    args = parser().parse_args([a for a in arguments if not own or not a.startswith("--gin.")])
+    flags: list[str] = []  # `mmt launch` passes bindings to the command that it starts
+    if arguments[:1] != ["launch"]:
+        flags = [argument for argument in arguments if argument.startswith("--gin.")]
+    bindings = [flag.removeprefix("--gin.") for flag in flags]
+    args = parser().parse_args([argument for argument in arguments if argument not in flags])
     if bindings and not hasattr(args, "gin_file") and not getattr(args, "train", None):
         print(f"mmt: {args.command} takes no --gin.… bindings", file=sys.stderr)
         return 2
@@ -42,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _status(args) if argv is None else contextlib.nullcontext():
             inputs.check(args)
             if args.run in (*_TRAINING, "translate", "serve", "evaluate", "behave", "calibrate"):
-                _keep_programs()
+                _cache_programs()
             return commands.COMMANDS[args.run](args) or 0
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("MMT_TRACEBACK"):
@@ -65,18 +67,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _status(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
     """Shows the phases of a training command; of several processes the first one does."""
-    first = all(os.environ.get(name, "0") in ("", "0") for name in _PROCESS_INDEX)
-    return status.shown("starting") if args.run in _TRAINING and first else contextlib.nullcontext()
+    is_first = all(os.environ.get(name, "0") in ("", "0") for name in _PROCESS_INDEX)
+    return (
+        status.shown("starting") if args.run in _TRAINING and is_first else contextlib.nullcontext()
+    )
 
 
-def _keep_programs() -> None:
+def _cache_programs() -> None:
     """Caches compiled programs under `$MMT_DATA`, by kind of machine, for later processes."""
     from mmt.system.data_root import data_root
 
     cpus = Path("/proc/cpuinfo")
     flags = re.search(rb"flags.*", cpus.read_bytes()) if cpus.exists() else None
     kind = hashlib.sha256((flags[0] if flags else b"") + platform.platform().encode())
-    place = data_root() / f"programs-{kind.hexdigest()[:8]}"
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(place))
+    directory = data_root() / f"programs-{kind.hexdigest()[:8]}"
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(directory))
     # By default JAX caches no program that compiles in under a second; a search has dozens of them.
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from mmt.translate.bulk import TranslateLines
     from mmt.translate.context import ContextTranslator
 
-_OF_BULK = ("shard_lines", "beam_runner", "pipeline_options")
+_BULK_OPTIONS = ("shard_lines", "beam_runner", "pipeline_options")
 
 
 def translate(args: argparse.Namespace) -> None:
-    """Runs `mmt translate` in the way that the arguments name."""
+    """Runs `mmt translate` in the mode that the arguments select."""
     if args.inputs:
         return _translate_in_bulk(args)
-    for name in _OF_BULK:
+    for name in _BULK_OPTIONS:
         if getattr(args, name) is not None:
             raise ValueError(f"--{name} belongs to --in FILES --out DIR")
     if args.file:
@@ -40,15 +40,15 @@ def translate(args: argparse.Namespace) -> None:
         return _back_translate(args)
     from mmt.translate import arriving_lines
 
-    rows_of = _rows_of(args)
+    translate_lines = _line_translator(args)
     if sys.stdin is None:
         raise ValueError("there is no standard input to translate")
     stdin: Any = sys.stdin.buffer
-    for row in rows_of(arriving_lines(stdin), 0):
+    for row in translate_lines(arriving_lines(stdin), 0):
         print(row, flush=True)
 
 
-def _rows_of(args: argparse.Namespace) -> "TranslateLines":
+def _line_translator(args: argparse.Namespace) -> "TranslateLines":
     """Loads the model; returns a function that yields the output of each line, in order.
 
     Its arguments are the lines, and the number of the first one in its file, from 0.
@@ -57,26 +57,28 @@ def _rows_of(args: argparse.Namespace) -> "TranslateLines":
 
     glossary = translate.Glossary.read(args.glossary) if args.glossary else None
     decoding = _decoding_of_lines(args)
-    translator = _loaded(args)
-    of_search = {"source": args.source, "target": args.target, "decoding": decoding}
-    options: dict[str, Any] = of_search | {"glossary": glossary}
+    translator = _load_translator(args)
+    search_options = {"source": args.source, "target": args.target, "decoding": decoding}
+    options: dict[str, Any] = search_options | {"glossary": glossary}
     if args.risk or args.retry:
         from mmt.translate import retry, risk
 
         calibration = risk.Calibration.load(args.model)
-        translated: Callable[[Iterable[str]], Iterator[translate.Translation]] = functools.partial(
-            retry.translate, translator, calibration=calibration, retry=args.retry, **options
+        translate_all: Callable[[Iterable[str]], Iterator[translate.Translation]] = (
+            functools.partial(
+                retry.translate, translator, calibration=calibration, retry=args.retry, **options
+            )
         )
     else:
-        translated = functools.partial(
+        translate_all = functools.partial(
             translator.translate, token_scores=args.format == "jsonl", **options
         )
 
     def rows(lines: Iterable[str], first: int) -> Iterator[str]:
         if context := _context(args, translator):
-            translations = context.translate(lines, **of_search)
+            translations = context.translate(lines, **search_options)
         else:
-            translations = translated(lines)
+            translations = translate_all(lines)
         for translation in translations:
             translation = translation._replace(line=translation.line + first)
             if not args.risk:
@@ -102,22 +104,22 @@ def _context(args: argparse.Namespace, translator: Any) -> "ContextTranslator | 
 
 def _decoding_of_lines(args: argparse.Namespace) -> "Decoding":
     """Returns the decoding options of lines. Raises ValueError for those that exclude others."""
-    decoding = _by_sentences(_decoding_of(args))
+    decoding = _split_into_sentences(_decoding_of(args))
     if (args.risk or args.retry) and decoding.nbest > 1:
         raise ValueError("--risk and --retry are for one translation of a line; omit --nbest")
     if args.context is not None:
         from mmt.translate.context import check_trained_lines
 
-        given = {"--risk": args.risk, "--retry": args.retry, "--glossary": args.glossary}
-        given["--gin.Decoding.prefix"] = decoding.prefix
-        if excluded := [name for name, value in given.items() if value]:
+        excluded_options = {"--risk": args.risk, "--retry": args.retry, "--glossary": args.glossary}
+        excluded_options["--gin.Decoding.prefix"] = decoding.prefix
+        if excluded := [name for name, value in excluded_options.items() if value]:
             raise ValueError(f"--context excludes {', '.join(excluded)}")
         check_trained_lines(args.model, args.context)
     return decoding
 
 
-def _by_sentences(decoding: "Decoding") -> "Decoding":
-    """Returns the options with every sentence by itself, unless a binding says otherwise."""
+def _split_into_sentences(decoding: "Decoding") -> "Decoding":
+    """Returns the options with lines split into sentences, unless a binding sets `split`."""
     from mmt import config, translate
 
     if config.bound(translate.Decoding, "split") is None:
@@ -146,7 +148,7 @@ def _translate_in_bulk(args: argparse.Namespace) -> None:
         recipe = _recipe(args)
         job.begin(recipe | {"shard_lines": lines})
         args.weights = recipe["weights"]
-        load = functools.partial(_rows_of, args)
+        load = functools.partial(_line_translator, args)
         if runner is None:
             job.run(load)
         else:
@@ -156,7 +158,7 @@ def _translate_in_bulk(args: argparse.Namespace) -> None:
 
 
 def _recipe(args: argparse.Namespace) -> dict[str, Any]:
-    """Returns what determines the translation of a line, but for the line."""
+    """Returns all settings that determine the translation of a line."""
     from mmt import config, languages
     from mmt.data.cache.manifest import read_manifest
     from mmt.run import Run
@@ -173,10 +175,10 @@ def _recipe(args: argparse.Namespace) -> dict[str, Any]:
     steps = run.last_steps(average, step=args.step) if average > 1 else [
         run.best_step() if args.step is None else args.step
     ]  # fmt: skip
-    assessed = args.risk or args.retry
-    if assessed:
+    needs_risk = args.risk or args.retry
+    if needs_risk:
         risk.Calibration.load(args.model)
-    files = {"glossary": args.glossary, "calibration": run.risk if assessed else None}
+    files = {"glossary": args.glossary, "calibration": run.risk if needs_risk else None}
     return output_log.model_recipe(args.model, steps, read_manifest(run.manifest)) | {
         "decoding": str(decoding),
         "engine": engines.engine_of(args),
@@ -211,7 +213,7 @@ def _translate_file(args: argparse.Namespace) -> None:
 
     glossary = Glossary.read(args.glossary) if args.glossary else None
     decoding = _decoding_of_lines(args)
-    translator = _loaded(args)
+    translator = _load_translator(args)
     options: dict[str, Any] = {"glossary": glossary} if glossary else {}
     if context := _context(args, translator):
         options = {"context": context}
@@ -250,18 +252,18 @@ def _back_translate(args: argparse.Namespace) -> None:
 
     if not (args.corpus and args.out):
         raise ValueError("--corpus CORPUS and --out DIR belong together: back-translation")
-    for_stdin = ("source", "nbest", "glossary", "risk", "retry", "context")
-    if args.format != "text" or any(getattr(args, name) for name in for_stdin):
+    stdin_options = ("source", "nbest", "glossary", "risk", "retry", "context")
+    if args.format != "text" or any(getattr(args, name) for name in stdin_options):
         raise ValueError(
             "--from, --nbest, --format, --glossary, --risk, --retry and --context are not for "
             "--corpus"
         )
     translator, decoding = translator_of(args, [back_translation.BackTranslation])
-    into = args.target.split(",") if args.target else ()
-    work = config.configured(back_translation.BackTranslation)(
-        args.model, args.corpus, args.out, into
+    languages = args.target.split(",") if args.target else ()
+    job = config.configured(back_translation.BackTranslation)(
+        args.model, args.corpus, args.out, languages
     )
-    work.write(translator, decoding)
+    job.write(translator, decoding)
     print(args.out)
 
 
@@ -273,15 +275,15 @@ def translator_of(
     bound: further functions whose parameters bindings may set.
     """
     decoding = _decoding_of(args, bound)
-    return _loaded(args), decoding
+    return _load_translator(args), decoding
 
 
 def translator_of_lines(
     args: argparse.Namespace, bound: Sequence[Callable[..., Any]] = ()
 ) -> tuple[Any, Any]:
     """Returns the same as `translator_of`; lines are translated as those of stdin."""
-    decoding = _by_sentences(_decoding_of(args, bound))
-    return _loaded(args), decoding
+    decoding = _split_into_sentences(_decoding_of(args, bound))
+    return _load_translator(args), decoding
 
 
 def _decoding_of(
@@ -295,7 +297,7 @@ def _decoding_of(
     return engines.decoding_of(args)
 
 
-def _loaded(args: argparse.Namespace) -> Any:
+def _load_translator(args: argparse.Namespace) -> Any:
     """Returns the translator, with the bindings that `_decoding_of` has loaded."""
     from mmt import config, translate
 

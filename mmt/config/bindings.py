@@ -29,32 +29,40 @@ _hint = functools.partial(suggest.hint, cutoff=0.5)
 _hint_by_end = functools.partial(suggest.hint_by_end, cutoff=0.5)
 
 
-def bind(bindings: Sequence[str], doors: Sequence[Callable[..., Any]]) -> None:
+def bind(bindings: Sequence[str], configurables: Sequence[Callable[..., Any]]) -> None:
     """Replaces the configuration by `bindings` alone, such as `Decoding.top_k=5`.
 
-    doors: functions and classes whose parameters with defaults may be bound, by their qualified
-        names or the ends of these. Values are literals. Raises ValueError with the nearest valid
-        name.
+    Args:
+        bindings: NAME=VALUE; a name is the qualified name of a parameter or its end, a value is a
+            literal.
+        configurables: functions and classes whose parameters with defaults may be bound.
+
+    Raises:
+        ValueError: a name is unknown, with the nearest one, or a value is no literal.
     """
     gin.clear_config()
     known = {
-        f"{_public_module(door)}.{door.__qualname__}.{name}": _public_module(door)
-        for door in doors
-        for name, parameter in inspect.signature(door).parameters.items()
+        f"{_public_module(configurable)}.{configurable.__qualname__}.{name}": _public_module(
+            configurable
+        )
+        for configurable in configurables
+        for name, parameter in inspect.signature(configurable).parameters.items()
         if parameter.default is not parameter.empty
     }
     for binding in bindings:
-        name, value = _halves(binding)
-        full = next((path for path in known if f".{path}".endswith(f".{name}")), None)
-        if full is None or "." not in name:
+        name, value = _split_binding(binding)
+        qualified = next((path for path in known if f".{path}".endswith(f".{name}")), None)
+        if qualified is None or "." not in name:
             short = [path.removeprefix(f"{module}.") for path, module in known.items()]
-            allowed = "; allowed: " + ", ".join(f"{door.__qualname__}.NAME" for door in doors)
+            allowed = "; allowed: " + ", ".join(
+                f"{configurable.__qualname__}.NAME" for configurable in configurables
+            )
             near = _hint_by_end(name, short) or allowed
             raise ValueError(f"--gin.{name}: no such parameter{near}")
-        imports = f"from __gin__ import dynamic_registration\nimport {known[full]}\n"
-        statement = _literal(f"{full}={value}")
+        imports = f"from __gin__ import dynamic_registration\nimport {known[qualified]}\n"
+        statement = _quoted(f"{qualified}={value}")
         try:
-            ast.literal_eval(_halves(statement)[1])
+            ast.literal_eval(_split_binding(statement)[1])
         except (SyntaxError, ValueError, *_TOO_DEEP) as error:
             allowed = "a number, text, True, False or None"
             raise ValueError(f"--gin.{binding}: not a literal; allowed: {allowed}") from error
@@ -65,9 +73,9 @@ def add(bindings: Sequence[str]) -> None:
     """Adds bindings. Raises ValueError for a name that the configuration does not have."""
     known, imports = set(macros()), _imports()
     for binding in bindings:
-        name = _halves(binding)[0]
+        name = _split_binding(binding)[0]
         if "." not in name and name not in known:
-            near = _hint(name, known) or _hint_by_end(name, _parameters())
+            near = _hint(name, known) or _hint_by_end(name, _bindable_names())
             raise ValueError(f"--gin.{name}: no gin file defines it{near}")
         _parse(imports, name, binding)
     _check_macros()
@@ -75,15 +83,15 @@ def add(bindings: Sequence[str]) -> None:
     _check_types(bindings)
 
 
-def _public_module(door: Callable[..., Any]) -> str:
-    """Returns the outermost package that exports `door`: `mmt.decoding` for `Decoding`."""
-    parts, first = door.__module__.split("."), door.__qualname__.split(".")[0]
-    offered = vars(sys.modules[door.__module__])[first]
-    for end in range(1, len(parts)):
-        package = ".".join(parts[:end])
-        if getattr(sys.modules.get(package), first, None) is offered:
+def _public_module(configurable: Callable[..., Any]) -> str:
+    """Returns the outermost package that exports an object: `mmt.decoding` for `Decoding`."""
+    modules, top_name = configurable.__module__.split("."), configurable.__qualname__.split(".")[0]
+    exported = vars(sys.modules[configurable.__module__])[top_name]
+    for end in range(1, len(modules)):
+        package = ".".join(modules[:end])
+        if getattr(sys.modules.get(package), top_name, None) is exported:
             return package
-    return door.__module__
+    return configurable.__module__
 
 
 def _imports() -> str:
@@ -93,7 +101,7 @@ def _imports() -> str:
     return "\n".join([first, *sorted(lines - {first})]) + "\n"
 
 
-def _halves(binding: str) -> tuple[str, str]:
+def _split_binding(binding: str) -> tuple[str, str]:
     """Splits 'a.b = 3' into ('a.b', '3'). Refuses a second line: gin would read a binding."""
     name, equals, value = (part.strip() for part in binding.partition("="))
     if not equals:
@@ -106,20 +114,24 @@ def _halves(binding: str) -> tuple[str, str]:
 def _parse(imports: str, name: str, binding: str) -> None:
     """Adds a binding. The error for an unknown name suggests the nearest bound name."""
     try:
-        gin.parse_config(imports + _literal(binding))
+        gin.parse_config(imports + _quoted(binding))
     except _TOO_DEEP:
         raise ValueError(f"--gin.{name}: the value is nested too deeply") from None
     except NameError as error:
-        near = _hint_by_end(name, _parameters()) if f"'{name.split('.')[0]}'" in str(error) else ""
+        near = (
+            _hint_by_end(name, _bindable_names()) if f"'{name.split('.')[0]}'" in str(error) else ""
+        )
         raise ValueError(f"--gin.{binding}: {str(error).splitlines()[0]}{near}") from error
     except FAULTS as error:
         near = hint_of_parameter(str(error))
         if " " in binding and isinstance(error, ValueError | SyntaxError):
             near += f"; text with spaces needs quotes: \"--gin.{name}='a b'\""
-        raise ValueError(f"--gin.{binding}: {in_words(error).splitlines()[0]}{near}") from error
+        raise ValueError(
+            f"--gin.{binding}: {error_message(error).splitlines()[0]}{near}"
+        ) from error
 
 
-def _parameters() -> list[str]:
+def _bindable_names() -> list[str]:
     """Returns the names that can be bound, such as 'transformer.Config.emb_dim'."""
     values = [value for parameters in _gin._CONFIG.values() for value in parameters.values()]
     named = {selector for _, selector in _gin._CONFIG}
@@ -146,17 +158,22 @@ def _check_macros() -> None:
     for (scope, selector), parameters in _gin._CONFIG.items():
         for parameter, value in parameters.items():
             for name in sorted(referred_macros(value) - known.keys()):
-                at = scope if selector == "gin.macro" else f"{selector}.{parameter}"
+                location = scope if selector == "gin.macro" else f"{selector}.{parameter}"
                 raise ValueError(
-                    f"{at} = {value!r}: there is no macro {name}{_hint(name, known)}"
+                    f"{location} = {value!r}: there is no macro {name}{_hint(name, known)}"
                 )
-    refers = {name: referred_macros(value) for name, value in known.items()}
-    for name in refers:
-        reached, new = set(), refers[name]
-        while new:
-            reached |= new
-            new = set().union(*(refers.get(other, set()) for other in new)) - reached
-        if name in reached:
+    macro_references = {name: referred_macros(value) for name, value in known.items()}
+    for name in macro_references:
+        visited, frontier = set(), macro_references[name]
+        while frontier:
+            visited |= frontier
+            frontier = (
+                set().union(
+                    *(macro_references.get(visited_name, set()) for visited_name in frontier)
+                )
+                - visited
+            )
+        if name in visited:
             raise ValueError(f"the macro {name} refers to itself: {name} = {known[name]!r}")
 
 
@@ -165,7 +182,7 @@ def _check_scopes(bindings: Sequence[str]) -> None:
     values = [value for parameters in _gin._CONFIG.values() for value in parameters.values()]
     known = {scope for reference in references(values) for scope in reference.scopes}
     for binding in bindings:
-        name = _halves(binding)[0]
+        name = _split_binding(binding)[0]
         for scope in name.split("/")[:-1]:
             if scope not in known:
                 near = _hint(scope, known - macros().keys())
@@ -175,24 +192,26 @@ def _check_scopes(bindings: Sequence[str]) -> None:
 def _check_types(bindings: Sequence[str]) -> None:
     """Raises ValueError for a macro of `bindings` whose value does not fit its parameter's type."""
     defined = macros()
-    for name in {_halves(binding)[0] for binding in bindings} & defined.keys():
+    for name in {_split_binding(binding)[0] for binding in bindings} & defined.keys():
         macro = defined[name]
         for (_, selector), parameters in _gin._CONFIG.items():
             signature = inspect.signature(_gin._REGISTRY[selector].wrapped).parameters
             for key in [key for key, value in parameters.items() if repr(value) == f"%{name}"]:
-                known = signature.get(key)
-                if words := checked.expected_scalar(macro, known and known.annotation):
-                    place = f"{'.'.join(selector.split('.')[-2:])}.{key}"
-                    raise ValueError(f"--gin.{name}={macro!r}: expected {words} ({place})")
+                signature_parameter = signature.get(key)
+                if words := checked.expected_scalar(
+                    macro, signature_parameter and signature_parameter.annotation
+                ):
+                    parameter_name = f"{'.'.join(selector.split('.')[-2:])}.{key}"
+                    raise ValueError(f"--gin.{name}={macro!r}: expected {words} ({parameter_name})")
 
 
-def _literal(binding: str) -> str:
+def _quoted(binding: str) -> str:
     """Quotes text and paths without quotes: MODEL_DIR=runs/a becomes MODEL_DIR = 'runs/a'."""
-    name, value = _halves(binding)
-    plain = (_PLAIN_TEXT.fullmatch(value) or _PATH.fullmatch(value)) and not (
+    name, value = _split_binding(binding)
+    is_plain_text = (_PLAIN_TEXT.fullmatch(value) or _PATH.fullmatch(value)) and not (
         value in ("True", "False", "None") or _NUMBER.fullmatch(value)
     )
-    return f"{name} = {value!r}" if plain else f"{name} = {value}"
+    return f"{name} = {value!r}" if is_plain_text else f"{name} = {value}"
 
 
 def hint_of_parameter(message: str) -> str:
@@ -209,7 +228,7 @@ def hint_of_parameter(message: str) -> str:
     return _hint(match[2], names)
 
 
-def in_words(error: Exception) -> str:
+def error_message(error: Exception) -> str:
     """Returns the message of an error, with a line number where Python gives a position.
 
     gin shows a value that is no literal as '<ast.Name object at 0x7f57eb7c1840>'.

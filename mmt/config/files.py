@@ -10,10 +10,10 @@ import gin
 from gin import config as _gin
 
 from mmt import suggest
-from mmt.config.bindings import FAULTS, add, hint_of_parameter, in_words
+from mmt.config.bindings import FAULTS, add, error_message, hint_of_parameter
 from mmt.config.values import flat, is_open, macros, referred_macros
 
-_INSTALLED = Path(__file__).resolve().parent.parent.parent  # holds gin_configs/, also in a wheel
+_INSTALL_ROOT = Path(__file__).resolve().parent.parent.parent  # holds gin_configs/, also in a wheel
 
 _hint = functools.partial(suggest.hint, cutoff=0.5)
 
@@ -29,9 +29,9 @@ def load(
     """
     gin.clear_config()
     for file in files:
-        _path(file)
+        _find_file(file)
     for file in files:
-        with _faults(str(file)):
+        with _faults_named(str(file)):
             gin.parse_config_file(str(file))
     add(bindings)
     required = [name for name, value in macros().items() if is_open(value)]
@@ -63,13 +63,13 @@ def unlike(file: Path) -> list[str]:
 
     MODEL_DIR, settings of processes, and bindings that only one of both has are omitted.
     """
-    ours = {name: value for name, value in flat().items() if name != "MODEL_DIR"}
+    current = {name: value for name, value in flat().items() if name != "MODEL_DIR"}
     with isolated(file):
-        theirs = flat()
+        stored = flat()
     return [
-        f"{name} = {value!r}, there {theirs[name]!r}"
-        for name, value in sorted(ours.items())
-        if repr(theirs.get(name, value)) != repr(value) and not name.startswith("distributed.")
+        f"{name} = {value!r}, there {stored[name]!r}"
+        for name, value in sorted(current.items())
+        if repr(stored.get(name, value)) != repr(value) and not name.startswith("distributed.")
     ]
 
 
@@ -100,7 +100,7 @@ def statements(file: str) -> list[str]:
     """Returns the bindings of a gin file and its includes, each as `NAME = VALUE`."""
     with _restored():
         gin.clear_config()
-        gin.parse_config_file(str(_path(file)))
+        gin.parse_config_file(str(_find_file(file)))
         return [f"{name} = {value!r}" for name, value in flat().items()]
 
 
@@ -121,19 +121,19 @@ def _restored() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _faults(file: str) -> Iterator[None]:
+def _faults_named(file: str) -> Iterator[None]:
     """Turns what gin raises inside the `with` statement into a ValueError that names the file."""
     try:
         yield
     except (OSError, *FAULTS) as error:
-        message = f"{in_words(error)}{hint_of_parameter(str(error))}"
+        message = f"{error_message(error)}{hint_of_parameter(str(error))}"
         raise ValueError(message if file in message else f"{file}: {message}") from error
 
 
-def _path(file: str | Path) -> Path:
+def _find_file(file: str | Path) -> Path:
     """Returns the path of a gin file, also beside the package. Raises ValueError if there is none.
     """
-    for path in (Path(file), _INSTALLED / file):
+    for path in (Path(file), _INSTALL_ROOT / file):
         if path.is_file():
             return path
     raise ValueError(f"no gin file {str(file)!r}{_hint(str(file), _known_files())}")
@@ -141,8 +141,8 @@ def _path(file: str | Path) -> Path:
 
 def _add_file(file: str) -> None:
     """Loads a file. Raises ValueError for a new macro that nothing uses, which is misspelled."""
-    known, path = set(macros()), _path(file)
-    with _faults(file):
+    known, path = set(macros()), _find_file(file)
+    with _faults_named(file):
         gin.parse_config_file(str(path))
     values = [value for parameters in _gin._CONFIG.values() for value in parameters.values()]
     for name in macros().keys() - known - set().union(*map(referred_macros, values)):
@@ -150,4 +150,6 @@ def _add_file(file: str) -> None:
 
 
 def _known_files() -> list[str]:
-    return [str(path.relative_to(_INSTALLED)) for path in _INSTALLED.glob("gin_configs/**/*.gin")]
+    return [
+        str(path.relative_to(_INSTALL_ROOT)) for path in _INSTALL_ROOT.glob("gin_configs/**/*.gin")
+    ]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from gin import config_parser
 
-from mmt.config.bindings import FAULTS, in_words
+from mmt.config.bindings import FAULTS, error_message
 
 
 class WrittenBinding(NamedTuple):
@@ -53,8 +53,8 @@ def written(file: Path) -> dict[str, WrittenBinding]:
                 values[_name(statement)] = statement.value
     except FAULTS as error:
         line = getattr(error, "lineno", None)
-        place = f"{file}:{line}" if line else f"{file}"
-        raise ValueError(f"{place}: {in_words(error).splitlines()[0]}") from error
+        location = f"{file}:{line}" if line else f"{file}"
+        raise ValueError(f"{location}: {error_message(error).splitlines()[0]}") from error
     return {
         name: WrittenBinding(repr(value), repr(_resolved(value, values, ())))
         for name, value in values.items()
@@ -67,15 +67,15 @@ def _name(statement: config_parser.BindingStatement) -> str:
     return f"{statement.scope}/" * bool(statement.scope) + short + parameter
 
 
-def _resolved(value: Any, values: dict[str, Any], within: tuple[str, ...]) -> Any:
+def _resolved(value: Any, values: dict[str, Any], parents: tuple[str, ...]) -> Any:
     """Returns the value with macros replaced; an undefined macro or a circle stays as it is."""
     if isinstance(value, _Written):
         name = value.macro
-        if name not in values or name in within:
+        if name not in values or name in parents:
             return value
-        return _resolved(values[name], values, (*within, name))
+        return _resolved(values[name], values, (*parents, name))
     if isinstance(value, dict):
-        return {key: _resolved(part, values, within) for key, part in value.items()}
+        return {key: _resolved(item, values, parents) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_resolved(part, values, within) for part in value)
+        return type(value)(_resolved(item, values, parents) for item in value)
     return value

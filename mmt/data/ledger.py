@@ -7,7 +7,7 @@ and not on kills, moves or repeated steps. `Run.ledger` is the file; `mmt data c
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from jaxtyping import Int
 from mmt.data.virtual_shards import SampleOrder
 from mmt.run import Run
 from mmt.system import atomic
+from mmt.system.text_table import aligned
 
 FIELDS = ("examples", "source_tokens", "target_tokens", "modified", "too_long")
 _AT_ONCE = 1 << 20  # examples counted at once
@@ -327,7 +328,7 @@ def table(content: Mapping[str, Any]) -> str:
     statistic, freedom = chi_square(observed, foreseen)
     return "\n".join(
         [
-            *aligned(lines),
+            *aligned(lines, left=1),
             f"consumed up to step {content['step']:,}; against the mixing rates: chi-square "
             f"{statistic:.2f} at {freedom} degrees of freedom",
         ]
@@ -339,16 +340,6 @@ def _line(name: str, row: Mapping[str, Any]) -> list[str]:
         name, f"{row['pairs']:,}", f"{row['examples']:,}", row["foreseen"],
         f"{row['share']:.2%}", f"{row['epochs']:.2f}", f"{row['tokens']:,}",
     ]  # fmt: skip
-
-
-def aligned(lines: Sequence[Sequence[str]], *, left: int = 1) -> Iterator[str]:
-    """Yields lines with aligned columns; the first `left` columns are texts, the others numbers."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    align = [str.ljust] * left + [str.rjust] * (len(widths) - left)
-    for cells in lines:
-        yield "  ".join(
-            pad(cell, width) for pad, cell, width in zip(align, cells, widths, strict=True)
-        ).rstrip()
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -100,7 +100,7 @@ class Mixing:
     rehearsal: float = field(default=0.5, metadata=within(0, 1, above=True, below=True))
 
     def __post_init__(self) -> None:
-        checked.check(self, most=2**63 - 1)
+        checked.check(self, max_int=2**63 - 1)
 
     def choose(self, known: Sequence[str]) -> list[str]:
         """Returns the codes of `known` that `languages` names.

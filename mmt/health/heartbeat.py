@@ -1,4 +1,4 @@
-"""`Heartbeat`: what a process of a run last said about itself, and the files that hold it."""
+"""`Heartbeat`: the last reported state of a process of a run, and its file."""
 
 import contextlib
 import dataclasses
@@ -11,7 +11,7 @@ from pathlib import Path
 from mmt import checked
 from mmt.checked import within
 
-_WIDTH = 4096  # bytes of a file, which is overwritten in place, also on a full disk
+_FILE_BYTES = 4096  # bytes of a file, which is overwritten in place, also on a full disk
 INPUT, DISPATCH, DEVICE, HOOKS = "input", "dispatch", "device", "hooks"  # parts of a step
 
 
@@ -98,7 +98,7 @@ def path_of(directory: Path, process: int) -> Path:
 def write(handle: int, beat: Heartbeat) -> None:
     """Overwrites the file in place, with the same number of bytes."""
     text = json.dumps(dataclasses.asdict(beat))
-    os.pwrite(handle, (text.ljust(_WIDTH - 1) + "\n").encode(), 0)
+    os.pwrite(handle, (text.ljust(_FILE_BYTES - 1) + "\n").encode(), 0)
     os.fsync(handle)
 
 
@@ -113,7 +113,7 @@ def read(directory: Path) -> list[Heartbeat]:
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
                 content = json.loads(file.read_bytes())
                 beat = Heartbeat(**content | {"health": Health(**content["health"])})
-                checked.check(beat, most=None)
+                checked.check(beat, max_int=None)
                 beats.append(beat)
     latest = max((beat.start for beat in beats), default=0.0)
     return sorted((b for b in beats if b.start == latest), key=lambda beat: beat.process)

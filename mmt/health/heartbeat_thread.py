@@ -24,39 +24,39 @@ from mmt.health.diagnosis import DONE, HUNG, HostProblem, examine, stalled, tabl
 from mmt.health.heartbeat import DISPATCH, HOOKS, INPUT, Health, Heartbeat
 from mmt.system import termination
 
-_WINDOW = 60.0  # seconds of which times per step are the mean
-_COVER = 1.5  # times the limit after which the process is ended without Python
-_PAUSES = 3.0  # times the longest pause so far a process may take
+_WINDOW = 60.0  # seconds over which times per step are averaged
+_HARD_LIMIT_RATIO = 1.5  # times the limit, after which faulthandler ends the process
+_LONGEST_PAUSE_RATIO = 3.0  # a process may pause this many times the longest pause so far
 
 
 class StepProgress:
-    """What the training loop tells about itself: `enter` at each part of a step.
+    """The progress of a training loop, which calls `enter` at each part of a step.
 
-    Use `heartbeats` for a run of several processes. This class alone only counts.
+    `heartbeats` writes it in runs of several processes. This class alone only counts.
     """
 
     def __init__(self, *, count_dispatch: bool = True) -> None:
         """count_dispatch: whether dispatch is the host's own work. On CPUs it may compute."""
         self.step, self.activity, self.compiled = 0, "starting", False
-        self._own = (INPUT, DISPATCH) if count_dispatch else (INPUT,)
+        self._host_activities = (INPUT, DISPATCH) if count_dispatch else (INPUT,)
         self._since = time.perf_counter()
         self.longest = 0.0  # seconds without progress so far
         self.steps, self.host_seconds = 0, 0.0  # in total
 
     def enter(self, activity: str, step: int) -> None:
-        """Notes that the process goes on to another part of a step."""
+        """Records that the process starts another part of a step."""
         now = time.perf_counter()
-        passed = now - self._since
-        if self.activity in self._own and self.compiled:
-            self.host_seconds += passed
+        elapsed = now - self._since
+        if self.activity in self._host_activities and self.compiled:
+            self.host_seconds += elapsed
         if activity == HOOKS:
             self.steps += self.compiled
             self.compiled = True
-        self.longest = max(self.longest, passed)
+        self.longest = max(self.longest, elapsed)
         self.step, self.activity, self._since = step, activity, now
 
     def progressed(self, phase: str) -> None:
-        """Notes that a hook that takes long has done a part of its work."""
+        """Records progress of a long hook."""
         self.enter(phase, self.step)
 
     @property
@@ -68,7 +68,7 @@ class StepProgress:
 @contextlib.contextmanager
 def heartbeats(
     progress: StepProgress, first: Heartbeat, directory: Path, *, say: Callable[[str], None],
-    watched: tuple[str | Path, ...],
+    disk_directories: tuple[str | Path, ...],
 ) -> Iterator[None]:  # fmt: skip
     """Writes the heartbeats of `progress` inside the `with` statement.
 
@@ -77,9 +77,9 @@ def heartbeats(
       first: the first heartbeat, with start, process and settings.
       directory: of the heartbeats of all processes; it must be shared by all hosts.
       say: called with a line for each new problem, in another thread, in the first process.
-      watched: directories whose free space is measured.
+      disk_directories: directories whose free space is measured.
     """
-    thread = _HeartbeatThread(progress, first, directory, say, watched)
+    thread = _HeartbeatThread(progress, first, directory, say, disk_directories)
     thread.thread.start()
     try:
         yield
@@ -95,12 +95,12 @@ class _HeartbeatThread:
 
     def __init__(
         self, progress: StepProgress, first: Heartbeat, directory: Path, say: Callable[[str], None],
-        watched: tuple[str | Path, ...],
+        disk_directories: tuple[str | Path, ...],
     ) -> None:  # fmt: skip
         self._progress, self._first, self._directory = progress, first, directory
-        self._say, self._watched = say, watched
+        self._say, self._directories = say, disk_directories
         self._health, self._stop = first.health, threading.Event()
-        self._said: set[tuple[str, tuple[int, ...]]] = set()
+        self._reported: set[tuple[str, tuple[int, ...]]] = set()
         self._ending = False
         directory.mkdir(parents=True, exist_ok=True)
         path = heartbeat.path_of(directory, first.process)
@@ -108,58 +108,60 @@ class _HeartbeatThread:
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._counts = collections.deque([(time.monotonic(), 0, 0.0)])
         self._write()
-        self._note(f"started, process {first.process} of {first.processes}, pid {first.pid}")
+        self._append_log(f"started, process {first.process} of {first.processes}, pid {first.pid}")
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def stop(self, reason: str) -> None:
         """Writes the last heartbeat and ends the thread."""
-        if self._ending:  # the thread ends the process; this one has lost another that did
+        if self._ending:  # the thread is ending this process
             self.thread.join()
         self._stop.set()
         self.thread.join()
         faulthandler.cancel_dump_traceback_later()
-        self._note(f"ended at step {self._progress.step}: {reason}")
+        self._append_log(f"ended at step {self._progress.step}: {reason}")
         self._write(reason)
         os.close(self._handle)
 
     def _run(self) -> None:
         while not self._stop.wait(self._health.period):
             self._write()
-            limit = max(60 * self._health.hang_minutes, _PAUSES * self._progress.longest)
+            limit = max(
+                60 * self._health.hang_minutes, _LONGEST_PAUSE_RATIO * self._progress.longest
+            )
             if self._health.hang_minutes:
                 # A main thread that hangs and never releases the interpreter stops this one too.
-                faulthandler.dump_traceback_later(_COVER * limit, exit=True, file=2)
-            first = not self._first.process
-            if not first and self._progress.idle < limit / 2:
-                continue  # of many hosts, one reads the heartbeats of all while they are well
+                faulthandler.dump_traceback_later(_HARD_LIMIT_RATIO * limit, exit=True, file=2)
+            is_first = not self._first.process
+            if not is_first and self._progress.idle < limit / 2:
+                continue  # while all is well, only the first process reads all heartbeats
             now, beats = time.time(), heartbeat.read(self._directory)
             problems = examine(beats, now)
-            alone = any(problem.kind == "missing" for problem in problems)
-            hangs = stalled(beats, now) > limit or any(beat.ended == HUNG for beat in beats)
-            if self._health.hang_minutes and hangs and not alone:
-                self._end(beats, problems)
-            if first:
-                self._tell(problems)
+            is_alone = any(problem.kind == "missing" for problem in problems)
+            is_hung = stalled(beats, now) > limit or any(beat.ended == HUNG for beat in beats)
+            if self._health.hang_minutes and is_hung and not is_alone:
+                self._end_process(beats, problems)
+            if is_first:
+                self._report(problems)
 
-    def _tell(self, problems: list[HostProblem]) -> None:
-        """Prints new problems. One that is over may be printed again."""
+    def _report(self, problems: list[HostProblem]) -> None:
+        """Prints new problems. A problem that recurs is printed again."""
         for problem in problems:
-            if problem[:2] not in self._said:
+            if problem[:2] not in self._reported:
                 self._say(f"host problem: {problem.text}")
-                self._note(problem.text)
-        self._said = {problem[:2] for problem in problems}
+                self._append_log(problem.text)
+        self._reported = {problem[:2] for problem in problems}
 
-    def _end(self, beats: list[Heartbeat], problems: list[HostProblem]) -> NoReturn:
+    def _end_process(self, beats: list[Heartbeat], problems: list[HostProblem]) -> NoReturn:
         """Prints the steps of all hosts and the stacks of this process; ends it with status 75.
 
         All processes agree by their heartbeats. The first ends last, since its end aborts others.
         """
         self._ending = True
         self._write(HUNG)
-        first = not self._first.process
+        is_first = not self._first.process
         text = f"process {self._first.process} of {self._first.processes} hangs; its threads:\n"
         text += _stacks()
-        if first:
+        if is_first:
             names = "\n".join(problem.text for problem in problems)
             text = f"{table(beats, time.time())}\n{names}\n{text}"
         text += f"ended with status {termination.RETRY} (health.Health.hang_minutes); "
@@ -167,43 +169,46 @@ class _HeartbeatThread:
         sys.stdout.flush()
         with contextlib.suppress(OSError):
             os.write(2, "".join(f"mmt: {line}\n" for line in text.splitlines()).encode())
-        self._note(text)
-        end = time.monotonic() + 3 * self._health.period
-        while time.monotonic() < end and not self._all_end():
+        self._append_log(text)
+        deadline = time.monotonic() + 3 * self._health.period
+        while time.monotonic() < deadline and not self._all_ended():
             time.sleep(0.05)
-        time.sleep(1.0 if first else 0.0)
+        time.sleep(1.0 if is_first else 0.0)
         os._exit(termination.RETRY)
 
-    def _all_end(self) -> bool:
-        """Whether no other process still has to print its stacks."""
+    def _all_ended(self) -> bool:
+        """Returns whether all other processes have ended or are silent."""
         beats = heartbeat.read(self._directory)
         return all(beat.ended or time.time() - beat.time > beat.health.silence for beat in beats)
 
     def _write(self, ended: str = "") -> None:
-        """Writes the heartbeat; a disk that refuses it is reported by other writes."""
+        """Writes the heartbeat; a failed write is ignored, as other writes report it."""
         progress, now = self._progress, time.monotonic()
-        then, steps, seconds = self._counts[0]
+        window_start, steps, seconds = self._counts[0]
         self._counts.append((now, progress.steps, progress.host_seconds))
         while now - self._counts[0][0] > _WINDOW:
             self._counts.popleft()
-        done = progress.steps - steps
+        window_steps = progress.steps - steps
         beat = dataclasses.replace(
             self._first, time=time.time(), step=progress.step, activity=progress.activity,
-            idle=progress.idle, compiled=progress.compiled, steps=done,
-            step_seconds=(now - then) / done if done else 0.0,
-            host_seconds=(progress.host_seconds - seconds) / done if done else 0.0,
-            free=_free(self._watched), ended=ended[:300],
+            idle=progress.idle, compiled=progress.compiled, steps=window_steps,
+            step_seconds=(now - window_start) / window_steps if window_steps else 0.0,
+            host_seconds=(progress.host_seconds - seconds) / window_steps if window_steps else 0.0,
+            free=_free(self._directories), ended=ended[:300],
         )  # fmt: skip
         with contextlib.suppress(OSError):
             heartbeat.write(self._handle, beat)
 
-    def _note(self, text: str) -> None:
-        """Appends lines to the log of this process, each with time and host: `sort -s -k1,1` merges
-        the logs of all.
+    def _append_log(self, text: str) -> None:
+        """Appends lines to the log of this process, each with time and host.
+
+        `sort -s -k1,1` merges the logs of all processes.
         """
-        when = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        timestamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         with contextlib.suppress(OSError), self._log.open("a", encoding="utf-8") as file:
-            file.writelines(f"{when} {self._first.name}: {line}\n" for line in text.splitlines())
+            file.writelines(
+                f"{timestamp} {self._first.name}: {line}\n" for line in text.splitlines()
+            )
 
 
 def first_heartbeat(start: float, process: int, processes: int, health: Health) -> Heartbeat:

@@ -1,4 +1,4 @@
-"""What to start: a command in several processes, or the file of a cluster."""
+"""Starts a command in several processes, or the tasks of a cluster's file."""
 
 import os
 import sys
@@ -51,17 +51,20 @@ def _tasks(
     command: Sequence[str], file: Path | None, processes: int | None, path: str
 ) -> list[Task]:
     """Returns the tasks of a command, a JobSet or a shell script."""
-    place = {"JAX_COORDINATOR_ADDRESS": f"localhost:{free_port()}", "PATH": path}
+    environment = {"JAX_COORDINATOR_ADDRESS": f"localhost:{free_port()}", "PATH": path}
     if file is not None and file.suffix in (".yaml", ".yml"):
-        return jobset.tasks(file, command, processes, place)
+        return jobset.tasks(file, command, processes, environment)
     if processes is None:
-        raise ValueError("--processes is missing: how many are to be started?")
+        raise ValueError("--processes is missing: the number of processes to start")
     if file is None and not command:
         raise ValueError("no command; for example: mmt launch --processes 2 train --gin_file=...")
-    whole = ["bash", str(file), *command] if file is not None else [
+    full_command = ["bash", str(file), *command] if file is not None else [
         sys.executable, "-m", "mmt.cli", *command
     ]  # fmt: skip
     return [
-        Task(whole, place | {"JAX_NUM_PROCESSES": str(processes), "JAX_PROCESS_ID": str(number)})
+        Task(
+            full_command,
+            environment | {"JAX_NUM_PROCESSES": str(processes), "JAX_PROCESS_ID": str(number)},
+        )
         for number in range(processes)
     ]

@@ -1,4 +1,4 @@
-"""A manifest with a JobSet of Kubernetes: the processes that its pods would run."""
+"""Reads a JobSet of Kubernetes: the processes that its pods would run."""
 
 import os
 import re
@@ -16,7 +16,7 @@ _COORDINATOR, _COUNT = "JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES"
 
 
 def tasks(
-    file: Path, arguments: Sequence[str], processes: int | None, place: Mapping[str, str]
+    file: Path, arguments: Sequence[str], processes: int | None, local_variables: Mapping[str, str]
 ) -> list[Task]:
     """Returns a task for each pod: the command of the container and its environment.
 
@@ -24,8 +24,8 @@ def tasks(
       file: the manifest; other objects in it are ignored.
       arguments: arguments that are added to the command.
       processes: the number of pods; by default `completions`.
-      place: variables that replace those of the manifest, with the local coordinator. So do
-        variables of this process's environment that the manifest names.
+      local_variables: replace those of the manifest, with the local coordinator. So do variables of
+        this process's environment that the manifest names.
 
     Raises:
       ValueError: the manifest is not valid YAML, has no JobSet, or its pods would not find each
@@ -36,21 +36,21 @@ def tasks(
     environment = _environment(container)
     _check(file, name, job, pods, environment)
     count = processes or pods.number("template.spec.completions")
-    ours = {key: os.environ[key] for key in environment if key in os.environ}
-    environment = {**environment, **ours, _COUNT: str(count), **place}
+    overrides = {key: os.environ[key] for key in environment if key in os.environ}
+    environment = {**environment, **overrides, _COUNT: str(count), **local_variables}
     command = [*container.get("command", list), *container.get("args", list, [])]
     if not command:
         raise ValueError(f"{container.place}.command is missing")
-    every = []
+    pod_tasks = []
     for index in range(count):
         variables = _expanded(environment | {_INDEX: str(index)})
         words = [_substituted(str(word), variables) for word in command]
-        every.append(Task([*words, *arguments], variables))
-    return every
+        pod_tasks.append(Task([*words, *arguments], variables))
+    return pod_tasks
 
 
 class _Field:
-    """A mapping of the manifest, and where it is: its errors name the place."""
+    """A mapping of the manifest, with its place in the file for error messages."""
 
     def __init__(self, content: Any, place: str) -> None:
         if not isinstance(content, dict):
@@ -82,10 +82,10 @@ class _Field:
 
     def only(self, path: str) -> "_Field":
         """Returns the only element of a list."""
-        every = self.get(path, list)
-        if len(every) != 1:
-            raise ValueError(f"{self.place}.{path} has {len(every)} elements; allowed: 1")
-        return _Field(every[0], f"{self.place}.{path}[0]")
+        elements = self.get(path, list)
+        if len(elements) != 1:
+            raise ValueError(f"{self.place}.{path} has {len(elements)} elements; allowed: 1")
+        return _Field(elements[0], f"{self.place}.{path}[0]")
 
 
 def _jobset(file: Path) -> tuple[str, str, _Field]:
@@ -99,23 +99,23 @@ def _jobset(file: Path) -> tuple[str, str, _Field]:
         raise ValueError(f"{file}: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise ValueError(f"{file}: nested too deeply") from error
-    kinds = [one.get("kind") if isinstance(one, dict) else None for one in documents]
+    kinds = [document.get("kind") if isinstance(document, dict) else None for document in documents]
     if kinds.count("JobSet") != 1:
-        shown = ", ".join(map(str, filter(None, kinds))) or "nothing"
-        raise ValueError(f"{file} must have one JobSet; it has: {shown}")
-    whole = _Field(documents[kinds.index("JobSet")], f"{file}: JobSet")
-    pods = whole.only("spec.replicatedJobs")
+        listed = ", ".join(map(str, filter(None, kinds))) or "nothing"
+        raise ValueError(f"{file} must have one JobSet; it has: {listed}")
+    jobset = _Field(documents[kinds.index("JobSet")], f"{file}: JobSet")
+    pods = jobset.only("spec.replicatedJobs")
     if (replicas := pods.get("replicas", int, 1)) != 1:
         raise ValueError(f"{pods.place}.replicas is {replicas}; a run is one job: allowed: 1")
-    return whole.get("metadata.name", str), pods.get("name", str), pods
+    return jobset.get("metadata.name", str), pods.get("name", str), pods
 
 
 def _check(file: Path, name: str, job: str, pods: _Field, environment: Mapping[str, str]) -> None:
     """Raises ValueError if the pods would not start as one run."""
     count = pods.number("template.spec.completions")
-    if (at_once := pods.get("template.spec.parallelism", int, 1)) != count:
+    if (parallelism := pods.get("template.spec.parallelism", int, 1)) != count:
         raise ValueError(
-            f"{pods.place}.template.spec.parallelism is {at_once}, completions is {count}; all "
+            f"{pods.place}.template.spec.parallelism is {parallelism}, completions is {count}; all "
             "pods of a run must run at once: both must be equal"
         )
     mode = pods.get("template.spec.completionMode", str, "NonIndexed")
@@ -141,8 +141,8 @@ def _check(file: Path, name: str, job: str, pods: _Field, environment: Mapping[s
 def _environment(container: _Field) -> dict[str, str]:
     """Returns the variables of a container that have a value in the manifest."""
     variables: dict[str, str] = {}
-    for number, one in enumerate(container.get("env", list, [])):
-        variable = _Field(one, f"{container.place}.env[{number}]")
+    for number, entry in enumerate(container.get("env", list, [])):
+        variable = _Field(entry, f"{container.place}.env[{number}]")
         if "valueFrom" not in variable.content:  # of the cluster
             variables[variable.get("name", str)] = variable.get("value", str, "")
     return variables

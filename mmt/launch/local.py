@@ -1,4 +1,4 @@
-"""Processes on this machine that belong together: one log, one end, one exit status."""
+"""Runs processes on this machine as one job: one log, one end, one exit status."""
 
 import contextlib
 import ctypes
@@ -13,23 +13,26 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
-_LAST_WORDS = 10.0  # seconds that the others have after the first failure
+_GRACE_SECONDS = 10.0  # for the other processes, after the first failure
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # a scheduler, Ctrl-C, a closed terminal
-_AFTER_SIGNAL = 120.0  # the same after a SIGTERM: they write a checkpoint
+_GRACE_AFTER_SIGNAL = 120.0  # after a SIGTERM, for writing a checkpoint
 _PDEATHSIG = 1  # of prctl(2)
-_LIBRARY = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
+_LIBC = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
 
 
 class Task(NamedTuple):
-    """A process to start. environment: what is set beside the environment of this process."""
+    """A process to start. environment: variables added to those of this process."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
 
 
 class Ended(NamedTuple):
-    """How the processes ended. status: of the first that failed, else 0, as a shell has it;
-    signalled: whether one of SIGNALS came to this process.
+    """The end of a job.
+
+    Attributes:
+        status: exit status of the first process that failed, as in a shell; else 0.
+        signalled: whether this process received one of SIGNALS.
     """
 
     status: int
@@ -47,7 +50,7 @@ def run(tasks: Sequence[Task]) -> Ended:
     """
     processes: list[subprocess.Popen[bytes]] = []
     lock = threading.Lock()
-    with _passed_on(processes) as signals:
+    with _forwarding_signals(processes) as signals:
         try:
             for task in tasks:
                 processes.append(_start(task))
@@ -79,10 +82,10 @@ def free_port(low: int = 0, high: int = 0) -> int:
 
 
 def end_with(parent: int) -> None:
-    """Has this process get SIGTERM when its parent dies, on Linux; `parent` is its process id."""
-    if _LIBRARY is None:
+    """On Linux, sends this process SIGTERM when its parent with id `parent` dies."""
+    if _LIBC is None:
         return
-    _LIBRARY.prctl(_PDEATHSIG, signal.SIGTERM)
+    _LIBC.prctl(_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it has died already
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -102,43 +105,45 @@ def _start(task: Task) -> "subprocess.Popen[bytes]":
 
 def _wait(processes: Sequence["subprocess.Popen[bytes]"], signals: list[int]) -> int:
     """Waits for all; returns the status of the first that failed."""
-    first, since = 0, 0.0
+    first_status, failure_time = 0, 0.0
     while True:
         codes = [process.poll() for process in processes]
         failed = [(number, code) for number, code in enumerate(codes) if code]
-        if failed and not since:
+        if failed and not failure_time:
             number, code = failed[0]
-            first, since = code if code > 0 else 128 - code, time.monotonic()
+            first_status, failure_time = code if code > 0 else 128 - code, time.monotonic()
             if len(processes) > 1 and not signals:
-                _tell(f"task {number} ended with status {first}; the others end too")
+                _report(f"task {number} ended with status {first_status}; the others end too")
         if None not in codes:
-            return first
+            return first_status
         if signals.count(signal.SIGINT) > 1:
-            _tell("a second Ctrl-C: kills what is left")
-            return first or 128 + signal.SIGINT
-        if since and time.monotonic() - since > (_AFTER_SIGNAL if signals else _LAST_WORDS):
-            left = [str(number) for number, code in enumerate(codes) if code is None]
-            _tell(f"kills what is left: {', '.join(left)}")
-            return first
+            _report("a second Ctrl-C: kills what is left")
+            return first_status or 128 + signal.SIGINT
+        if failure_time and time.monotonic() - failure_time > (
+            _GRACE_AFTER_SIGNAL if signals else _GRACE_SECONDS
+        ):
+            running = [str(number) for number, code in enumerate(codes) if code is None]
+            _report(f"kills what is left: {', '.join(running)}")
+            return first_status
         time.sleep(0.05)
 
 
 @contextlib.contextmanager
-def _passed_on(processes: Sequence["subprocess.Popen[bytes]"]) -> Iterator[list[int]]:
-    """Passes signals on as SIGTERM inside the `with` statement; yields those that came."""
-    came: list[int] = []
+def _forwarding_signals(processes: Sequence["subprocess.Popen[bytes]"]) -> Iterator[list[int]]:
+    """Forwards signals as SIGTERM inside the `with` statement; yields the received ones."""
+    received: list[int] = []
 
-    def pass_on(number: int, _: object) -> None:
-        came.append(number)
+    def forward(number: int, _: object) -> None:
+        received.append(number)
         for process in processes:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
 
-    before = {number: signal.signal(number, pass_on) for number in SIGNALS}
+    old_handlers = {number: signal.signal(number, forward) for number in SIGNALS}
     try:
-        yield came
+        yield received
     finally:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
 
 
@@ -149,5 +154,5 @@ def _print(number: int, source: IO[bytes], target: IO[str], lock: threading.Lock
             print(f"{number}: {text}", file=target, flush=True)
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     print(f"mmt launch: {text}", file=sys.stderr, flush=True)

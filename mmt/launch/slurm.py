@@ -1,4 +1,4 @@
-"""A batch script of Slurm on this machine: the script runs as it is, `srun` starts CPU processes.
+"""Runs a batch script of Slurm on this machine, unchanged; `srun` starts CPU processes.
 
 The script and each of its tasks see the variables that Slurm sets. `srun` and `scontrol requeue`
 are programs of this package (`step`, `requeue`), found first on the PATH.
@@ -20,9 +20,10 @@ from mmt.launch.local import SIGNALS, Task, end_with, free_port, run
 
 FOLDER = "MMT_LAUNCH_FOLDER"  # environment variable: files that the programs leave
 _DIRECTIVE = re.compile(r"#SBATCH\s+--?([\w-]+)(?:[=\s]\s*(\S+))?")
-_SHORT = {"N": "nodes", "n": "ntasks"}
-_SIZES = ("nodes", "ntasks", "ntasks-per-node")
-_PORTS = (65535 - 2**12 + 1, 65535)  # JAX's choice: the first one plus the job's id modulo 4096
+_LONG_NAMES = {"N": "nodes", "n": "ntasks"}
+_SIZE_OPTIONS = ("nodes", "ntasks", "ntasks-per-node")
+# JAX takes the first port plus the job's id modulo 4096.
+_PORT_RANGE = (65535 - 2**12 + 1, 65535)
 _WITHOUT_VALUE = ("-l", "-u", "-K", "-v", "-q", "-s", "-E")  # short options of srun
 _WITH_VALUE = ("-n", "-N", "-c", "-G", "-p", "-t", "-w", "-J", "-A")
 
@@ -35,24 +36,28 @@ def is_script(file: Path) -> bool:
 def sizes(file: Path) -> tuple[int, int]:
     """Returns (nodes, tasks of each node) of a batch script.
 
-    Raises ValueError with the line for a number that Slurm would not take, and for a script that
-    does not say how many tasks there are.
+    Raises ValueError, with the line, for a number that Slurm would reject, and for a script without
+    a number of tasks.
     """
-    given: dict[str, int] = {}
+    requested: dict[str, int] = {}
     for number, line in enumerate(_lines(file), start=1):
         match = _DIRECTIVE.match(line)
-        name = _SHORT.get(match[1], match[1]) if match else ""
-        if match and name in _SIZES:
+        name = _LONG_NAMES.get(match[1], match[1]) if match else ""
+        if match and name in _SIZE_OPTIONS:
             if not (match[2] or "").isdigit() or not int(match[2]):
                 raise ValueError(f"{file}:{number}: {name} is {match[2]!r}; allowed: 1 or more")
-            given[name] = int(match[2])
-    if "nodes" not in given and "ntasks" not in given:
-        raise ValueError(f"{file}: no #SBATCH --nodes and no --ntasks: how many tasks are there?")
-    nodes = given.get("nodes", 1)
-    each = given.get("ntasks-per-node") or -(-given.get("ntasks", nodes) // nodes)
-    if "ntasks" in given and nodes * each != given["ntasks"]:
-        raise ValueError(f"{file}: {given['ntasks']} tasks on {nodes} nodes of {each} tasks each")
-    return nodes, each
+            requested[name] = int(match[2])
+    if "nodes" not in requested and "ntasks" not in requested:
+        raise ValueError(
+            f"{file}: the number of tasks is missing: no #SBATCH --nodes and no --ntasks"
+        )
+    nodes = requested.get("nodes", 1)
+    tasks_per_node = requested.get("ntasks-per-node") or -(-requested.get("ntasks", nodes) // nodes)
+    if "ntasks" in requested and nodes * tasks_per_node != requested["ntasks"]:
+        raise ValueError(
+            f"{file}: {requested['ntasks']} tasks on {nodes} nodes of {tasks_per_node} tasks each"
+        )
+    return nodes, tasks_per_node
 
 
 def run_script(
@@ -61,22 +66,24 @@ def run_script(
     """Runs the script, again after each `scontrol requeue`; returns its exit status.
 
     Args:
-      file, arguments: the script and what it gets as "$@".
+      file: the script.
+      arguments: its arguments, "$@".
       processes: the number of tasks, one per node; by default that of the script.
-      folder: of files that the programs leave. path: the PATH that leads to them.
+      folder: for files that the programs share.
+      path: the PATH, which begins with the folder of the programs.
 
     Raises:
       ValueError: as `sizes`.
     """
-    nodes, each = sizes(file) if processes is None else (processes, 1)
+    nodes, tasks_per_node = sizes(file) if processes is None else (processes, 1)
     restarts = 0
     while True:
-        job = free_port(*_PORTS) - _PORTS[0]
+        job = free_port(*_PORT_RANGE) - _PORT_RANGE[0]
         environment = os.environ | {
             "PATH": path, FOLDER: str(folder), "SLURM_JOB_ID": str(job), "SLURM_JOBID": str(job),
             "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": str(nodes),
-            "SLURM_JOB_NUM_NODES": str(nodes), "SLURM_NTASKS": str(nodes * each),
-            "SLURM_NTASKS_PER_NODE": str(each), "SLURM_RESTART_COUNT": str(restarts),
+            "SLURM_JOB_NUM_NODES": str(nodes), "SLURM_NTASKS": str(nodes * tasks_per_node),
+            "SLURM_NTASKS_PER_NODE": str(tasks_per_node), "SLURM_RESTART_COUNT": str(restarts),
         }  # fmt: skip
         script = subprocess.Popen(
             ["bash", str(file), *arguments], env=environment, start_new_session=True,
@@ -96,28 +103,29 @@ def run_script(
 
 
 def _wait(script: "subprocess.Popen[bytes]", folder: Path) -> bool:
-    """Waits for the script. Signals go to its step, as with --signal=TERM@…; returns whether one
-    came.
+    """Waits for the script; returns whether a signal was received.
+
+    Signals are forwarded to its step, as with --signal=TERM@….
     """
-    came: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _: came.append(number))
+    received: list[int] = []
+    old_handlers = {
+        number: signal.signal(number, lambda number, _: received.append(number))
         for number in SIGNALS
     }
-    passed = 0
+    forwarded = 0
     try:
         while script.poll() is None:
-            for number in came[passed:]:
-                passed += 1
+            for number in received[forwarded:]:
+                forwarded += 1
                 with contextlib.suppress(OSError, ValueError):  # no step runs
                     os.kill(int((folder / "step").read_text()), number)
             time.sleep(0.05)
     finally:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(script.pid, signal.SIGKILL)
-    return bool(came)
+    return bool(received)
 
 
 def step(arguments: Sequence[str]) -> int:
@@ -126,15 +134,17 @@ def step(arguments: Sequence[str]) -> int:
     end_with(os.getppid())  # the script
     folder = Path(os.environ[FOLDER])
     tasks = int(os.environ["SLURM_NTASKS"])
-    each = int(os.environ["SLURM_NTASKS_PER_NODE"])
+    tasks_per_node = int(os.environ["SLURM_NTASKS_PER_NODE"])
     (folder / "step").write_text(str(os.getpid()))
     try:
         return run([
             Task(command, {
-                "SLURM_PROCID": str(number), "SLURM_LOCALID": str(number % each),
-                "SLURM_NODEID": str(number // each), "SLURM_STEP_NODELIST": "localhost",
-                "SLURM_STEP_NUM_NODES": str(tasks // each), "SLURM_STEP_NUM_TASKS": str(tasks),
-                "SLURM_STEP_ID": "0", "SLURMD_NODENAME": f"node{number // each}",
+                "SLURM_PROCID": str(number), "SLURM_LOCALID": str(number % tasks_per_node),
+                "SLURM_NODEID": str(number // tasks_per_node),
+                "SLURM_STEP_NODELIST": "localhost",
+                "SLURM_STEP_NUM_NODES": str(tasks // tasks_per_node),
+                "SLURM_STEP_NUM_TASKS": str(tasks),
+                "SLURM_STEP_ID": "0", "SLURMD_NODENAME": f"node{number // tasks_per_node}",
             })
             for number in range(tasks)
         ]).status  # fmt: skip
@@ -144,17 +154,17 @@ def step(arguments: Sequence[str]) -> int:
 
 def _command(arguments: Sequence[str]) -> list[str]:
     """Returns the command of srun without its options."""
-    rest = list(arguments)
-    while rest and rest[0].startswith("-"):
-        option = rest.pop(0)
-        if option in _WITH_VALUE and rest:
-            rest.pop(0)
+    remaining = list(arguments)
+    while remaining and remaining[0].startswith("-"):
+        option = remaining.pop(0)
+        if option in _WITH_VALUE and remaining:
+            remaining.pop(0)
         elif not option.startswith("--") and option[:2] not in (*_WITHOUT_VALUE, *_WITH_VALUE):
-            near = suggest.hint(option, (*_WITHOUT_VALUE, *_WITH_VALUE))
-            raise ValueError(f"srun {option}: unknown here{near}; write --option=value")
-    if not rest:
+            hint = suggest.hint(option, (*_WITHOUT_VALUE, *_WITH_VALUE))
+            raise ValueError(f"srun {option}: unknown here{hint}; write --option=value")
+    if not remaining:
         raise ValueError(f"srun {' '.join(arguments)}: no command")
-    return rest
+    return remaining
 
 
 def requeue(arguments: Sequence[str]) -> int:
@@ -170,7 +180,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def main() -> int:
-    """Runs `srun` or `scontrol`, as the first argument says."""
+    """Runs `srun` or `scontrol`, whichever is the first argument."""
     program, *arguments = sys.argv[1:]
     try:
         return {"srun": step, "scontrol": requeue}[program](arguments)

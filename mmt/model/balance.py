@@ -1,4 +1,4 @@
-"""Balance without an auxiliary loss: a bias per expert in the router's choice.
+"""Load balancing without an auxiliary loss: a bias per expert in the router's choice.
 
 After each step, an expert with more than its share of the choices gets a lower bias, one with less
 a higher bias (Wang et al. 2024, arXiv 2408.15664; DeepSeek-V3, section 2.1.2). The bias is a
@@ -18,7 +18,7 @@ NAME = "router_bias"
 def excess_load(
     expert: Int[Array, "G S k"], padding_mask: Bool[Array, "G S"], experts: int
 ) -> Float[Array, "E"]:
-    """Returns each expert's share of the choices of all tokens, less the even share 1/E.
+    """Returns each expert's share of the choices of all tokens, minus the even share 1/E.
 
     Capacity does not matter: a dropped choice is load too. Padding is not load.
     """
@@ -51,8 +51,10 @@ def split(gradients: Any) -> tuple[Any, Any]:
 
     In the second tree, all leaves but router biases are None.
     """
-    others = _map(lambda bias, leaf: jnp.zeros_like(leaf) if bias else leaf, gradients)
-    return others, _map(lambda bias, leaf: leaf if bias else None, gradients)
+    without_biases = _map_leaves(
+        lambda bias, leaf: jnp.zeros_like(leaf) if bias else leaf, gradients
+    )
+    return without_biases, _map_leaves(lambda bias, leaf: leaf if bias else None, gradients)
 
 
 def update(updates: Any, excess: Any, rate: float) -> Any:
@@ -65,10 +67,10 @@ def update(updates: Any, excess: Any, rate: float) -> Any:
     return jax.tree.map(leaf, updates, excess, is_leaf=lambda x: x is None)
 
 
-def _map(function: Any, tree: Any) -> Any:
-    """Maps function(whether it is a router bias, leaf) over a tree of parameters."""
+def _map_leaves(function: Any, tree: Any) -> Any:
+    """Maps function(is_router_bias, leaf) over a tree of parameters."""
 
-    def leaf(path: Any, value: Any) -> Any:
+    def apply(path: Any, value: Any) -> Any:
         return function(getattr(path[-1], "key", None) == NAME, value)
 
-    return jax.tree_util.tree_map_with_path(leaf, tree)
+    return jax.tree_util.tree_map_with_path(apply, tree)

@@ -9,11 +9,11 @@ from mmt.checked import within
 from mmt.model import layers
 from mmt.model.moe import MoeConfig
 
-# What the backward pass keeps: everything; products of matrices; of these, products with weights
-# that are not experts' (T5X's "minimal"); a block's input only. benchmarks/memory.py has the costs.
+# Activations saved for the backward pass: all; matrix products; matrix products with weights other
+# than the experts' (T5X's "minimal"); only the input of a block. Costs: benchmarks/memory.py.
 REMAT = ("none", "dots", "minimal", "full")
 ROUTING = ("token", "language", "none")
-_DEEPEST = 10_000  # layers of a stack; parameter names are listed layer by layer
+_MAX_DEPTH = 10_000  # layers of a stack, since parameter names are listed layer by layer
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Config:
     num_heads: int = field(default=6, metadata=within(1))
     head_dim: int = field(default=64, metadata=within(1))
     mlp_dim: int = field(default=1024, metadata=within(1))
-    encoder_layers: int = field(default=8, metadata=within(0, _DEEPEST))
-    decoder_layers: int = field(default=8, metadata=within(0, _DEEPEST))
+    encoder_layers: int = field(default=8, metadata=within(0, _MAX_DEPTH))
+    decoder_layers: int = field(default=8, metadata=within(0, _MAX_DEPTH))
     mlp_activations: tuple[str, ...] = ("gelu", "linear")
     dropout_rate: float = field(default=0.0, metadata=within(0, 1, below=True))
     # dropout of whole source embeddings (Sennrich and Zhang 2019, section 3.2)
@@ -55,8 +55,8 @@ class Config:
     # 0: dense; else the last layer of every block of moe_period layers has experts
     moe_period: int = field(default=0, metadata=within(0))
     moe: MoeConfig = MoeConfig()
-    # what a router sees, one of ROUTING: the token's vector, or only the example's language; with
-    # none the stack has no experts
+    # input of the routers, one of ROUTING: the token's vector ("token") or the example's language;
+    # "none": the stack has no experts
     encoder_routing: str = "token"
     decoder_routing: str = "token"
     # languages of the data, if a stack routes by language; else 0
@@ -64,24 +64,24 @@ class Config:
 
     @property
     def target_vocabulary(self) -> int:
-        """Returns the size of the target's vocabulary, which may be the one for both sides."""
+        """Returns the size of the target vocabulary, which may be shared with the source."""
         return self.target_vocab_size or self.vocab_size
 
     def __post_init__(self) -> None:
         checked.check(self)
-        deepest = max(self.encoder_layers, self.decoder_layers)
-        if self.moe_period > deepest:
+        max_depth = max(self.encoder_layers, self.decoder_layers)
+        if self.moe_period > max_depth:
             raise ValueError(
                 f"Config.moe_period = {self.moe_period}: no layer of {self.encoder_layers} + "
-                f"{self.decoder_layers} has experts; allowed: 0 to {deepest}"
+                f"{self.decoder_layers} has experts; allowed: 0 to {max_depth}"
             )
         if not 4 <= self.relative_buckets < 2 * self.relative_max_distance:
             raise ValueError(
                 f"Config.relative_buckets = {self.relative_buckets}; allowed: 4 to twice "
                 f"relative_max_distance, which is {self.relative_max_distance}"
             )
-        more = ("float64",) if jnp.zeros(0).dtype == "float64" else ()  # jax_enable_x64
-        checked.one_of(self, "dtype", self.dtype, ("float32", "bfloat16", *more))
+        float64 = ("float64",) if jnp.zeros(0).dtype == "float64" else ()  # jax_enable_x64
+        checked.one_of(self, "dtype", self.dtype, ("float32", "bfloat16", *float64))
         checked.one_of(self, "remat", self.remat, REMAT)
         for name in self.mlp_activations or ("",):
             checked.one_of(self, "mlp_activations", name, tuple(layers.ACTIVATIONS))

@@ -1,9 +1,8 @@
-"""Dispatchers: they move tokens to their experts and combine the outputs.
+"""Dispatchers: move tokens to their experts and combine the outputs.
 
-All dispatchers compute the same function of the tokens, a router's decision, an MLP and the
-experts' weights: for every token the sum of gate x output over the experts it was dispatched to, 0
-without any. Their speed depends on the backend; `benchmarks/moe_layer.py` measures it. Nothing here
-chooses experts.
+All dispatchers compute the same function: for every token, the sum of gate x output over the
+experts it was dispatched to, or 0. They differ in speed by backend (`benchmarks/moe_layer.py`).
+Experts are chosen in `mmt.model.routing`.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,8 +21,8 @@ from mmt.model.routing import Routing, rank
 Product = Callable[[Array, Kernel], Array]
 Mlp = Callable[[Array, Sequence[Kernel], Product], Array]
 # Logical axes of the buffers on a mesh.
-_BY_GROUP = ("group", None, None, "activation_embed")
-_BY_EXPERT = ("expert", "expert_group", None, "activation_embed")
+_GROUP_SHARDED = ("group", None, None, "activation_embed")
+_EXPERT_SHARDED = ("expert", "expert_group", None, "activation_embed")
 
 
 def gather(
@@ -36,14 +35,14 @@ def gather(
 def in_turn(
     x: Float[Array, "G S D"], routing: Routing, mlp: Mlp, weights: Sequence[Kernel]
 ) -> Float[Array, "G S D"]:
-    """Works as `gather`, but one expert after another, which keeps activations in a CPU's cache.
+    """Works like `gather`, one expert after another, which keeps activations in a CPU's cache.
 
-    It is not for experts on several devices.
+    All experts must be on one device.
     """
     buffers = to_buffers(x, routing)
     experts, groups, capacity, features = buffers.shape
     rows = buffers.reshape(experts, groups * capacity, features)
-    y = jax.lax.map(lambda each: mlp(each[0], each[1], product), (rows, tuple(weights)))
+    y = jax.lax.map(lambda expert: mlp(expert[0], expert[1], product), (rows, tuple(weights)))
     return from_buffers(y.reshape(buffers.shape), routing)
 
 
@@ -63,13 +62,13 @@ def one_hot(
 def ragged(
     x: Float[Array, "G S D"], routing: Routing, mlp: Mlp, weights: Sequence[Kernel]
 ) -> Float[Array, "G S D"]:
-    """Uses no buffers: dispatched choices are sorted by expert for ragged products."""
+    """Sorts dispatched choices by expert for ragged products, without buffers."""
     choices = routing.expert.shape[-1]
     expert, dispatched = routing.expert.reshape(-1), routing.dispatched.reshape(-1)
-    before, counts = rank(expert[None], dispatched[None], routing.experts)
+    position, counts = rank(expert[None], dispatched[None], routing.experts)
     starts = jnp.cumsum(counts[0]) - counts[0]
-    slots = jnp.where(dispatched, starts[expert] + before[0], expert.size)
-    source = _inverse(slots[None], expert.size)
+    slots = jnp.where(dispatched, starts[expert] + position[0], expert.size)
+    source = _invert(slots[None], expert.size)
     slots = slots.reshape(1, -1, choices)
     rows = take_rows(x.reshape(1, -1, x.shape[-1]), source // choices, slots)
 
@@ -95,7 +94,7 @@ def fastest(name: str) -> Callable[..., Array]:
     return DISPATCHERS[FASTEST.get(jax.default_backend(), "gather") if name == "auto" else name]
 
 
-def spread() -> bool:
+def experts_are_sharded() -> bool:
     """Returns whether the active mesh and rules distribute experts over several devices."""
     axes = (nn.logical_to_mesh_axes(("expert",)) or (None,))[0]
     mesh = jax.sharding.get_abstract_mesh()
@@ -118,16 +117,16 @@ def blocks(
     expert, dispatched = routing.expert.reshape(-1), routing.dispatched.reshape(-1)
     rows = block_rows(expert.size, routing.experts)
     count = expert.size // rows + min(routing.experts, expert.size)  # at most
-    before, counts = rank(expert[None], dispatched[None], routing.experts)
+    position, counts = rank(expert[None], dispatched[None], routing.experts)
     ends = jnp.cumsum(-(-counts[0] // rows))  # blocks up to each expert's last
     starts = jnp.append(0, ends[:-1])
-    slots = jnp.where(dispatched, starts[expert] * rows + before[0], count * rows)
-    source = _inverse(slots[None], count * rows)
+    slots = jnp.where(dispatched, starts[expert] * rows + position[0], count * rows)
+    source = _invert(slots[None], count * rows)
     slots = slots.reshape(1, -1, choices)
     buffers = take_rows(x.reshape(1, -1, x.shape[-1]), source // choices, slots)
 
     @jax.checkpoint
-    def run(number: Array, block: Array) -> tuple[Array, Array]:
+    def run_block(number: Array, block: Array) -> tuple[Array, Array]:
         index = jnp.searchsorted(ends, number, side="right")  # of the block's expert
         y = jax.lax.cond(
             number < ends[-1],
@@ -136,7 +135,7 @@ def blocks(
         )
         return number + 1, y
 
-    _, y = jax.lax.scan(run, 0, buffers.reshape(count, rows, -1))
+    _, y = jax.lax.scan(run_block, 0, buffers.reshape(count, rows, -1))
     gate = routing.gate.reshape(1, -1, choices)
     return combine(y.reshape(1, count * rows, -1), gate, slots, source).reshape(x.shape)
 
@@ -151,10 +150,10 @@ def _one_expert(mlp: Mlp, weights: Sequence[Any], index: Array, block: Array) ->
 
 
 def block_rows(choices: int, experts: int) -> int:
-    """Returns the rows of a block of `blocks`: an expert's fair share, up to a power of two from 8
-    to 128.
+    """Returns the rows of a block of `blocks`.
 
-    A block reads its expert's weights once, and each expert wastes half a block on average.
+    It is an expert's fair share of the choices, rounded up to a power of two from 8 to 128. A block
+    reads its expert's weights once, and each expert wastes half a block on average.
     """
     share = -(-choices // experts)
     return min(128, max(8, 1 << (share - 1).bit_length()))
@@ -211,14 +210,14 @@ def _to_experts(buffers: Array) -> Array:
 
     It is constrained first by group, then by expert: on a mesh, that is an all-to-all.
     """
-    buffers = nn.with_logical_constraint(buffers, _BY_GROUP)
-    return nn.with_logical_constraint(jnp.swapaxes(buffers, 0, 1), _BY_EXPERT)
+    buffers = nn.with_logical_constraint(buffers, _GROUP_SHARDED)
+    return nn.with_logical_constraint(jnp.swapaxes(buffers, 0, 1), _EXPERT_SHARDED)
 
 
 def _to_groups(y: Array) -> Array:
     """Transposes [E G C D] to [G E C D], the inverse of `_to_experts`."""
-    y = nn.with_logical_constraint(y, _BY_EXPERT)
-    return nn.with_logical_constraint(jnp.swapaxes(y, 0, 1), _BY_GROUP)
+    y = nn.with_logical_constraint(y, _EXPERT_SHARDED)
+    return nn.with_logical_constraint(jnp.swapaxes(y, 0, 1), _GROUP_SHARDED)
 
 
 def _slots(routing: Routing) -> tuple[Array, Array]:
@@ -230,15 +229,15 @@ def _slots(routing: Routing) -> tuple[Array, Array]:
     slots = jnp.where(
         routing.dispatched, routing.expert * routing.capacity + routing.position_in_expert, size
     )
-    return slots, _inverse(slots.reshape(slots.shape[0], -1), size)
+    return slots, _invert(slots.reshape(slots.shape[0], -1), size)
 
 
-def _inverse(slots: Array, size: int) -> Array:
+def _invert(slots: Array, size: int) -> Array:
     """Inverts one-to-one indices [G M] below `size` to [G size]; M where no index points."""
     groups, choices = slots.shape
     empty = jnp.full((groups, size), choices)
-    numbers = jnp.broadcast_to(jnp.arange(choices), slots.shape)
-    return jax.vmap(lambda e, s, c: e.at[s].set(c, mode="drop"))(empty, slots, numbers)
+    choice_ids = jnp.broadcast_to(jnp.arange(choices), slots.shape)
+    return jax.vmap(lambda e, s, c: e.at[s].set(c, mode="drop"))(empty, slots, choice_ids)
 
 
 def combine(y: Array, gate: Array, slots: Array, choices: Array) -> Array:

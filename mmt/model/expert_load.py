@@ -1,4 +1,4 @@
-"""How much each expert of every layer is used: by how many tokens, and with which gates."""
+"""Measures the use of experts by layer: the number of tokens and the sum of their gates."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -18,35 +18,39 @@ def expert_load(
     model: Any, params: Any, features: Mapping[str, Any], language_ids: Int[Array, "B T"],
     *, languages: int,
 ) -> dict[str, Float[Array, "layers languages experts"]]:  # fmt: skip
-    """Returns the choices of experts by stack, layer and language, of a batch without dropout.
+    """Returns the number of tokens per expert, by stack, layer and language, without dropout.
 
-    A token with two experts counts twice. Padding does not count. The tokens of the encoder have
-    the language of the target of their example; `language_ids` are those of target tokens.
+    A token with two experts counts twice. Padding does not count.
 
-    features: the model's inputs, with the segments of both sides.
+    Args:
+        model: a model with experts.
+        params: its parameters.
+        features: the model's inputs, with the segments of both sides.
+        language_ids: of target tokens. Source tokens have the language of their segment.
+        languages: the number of languages.
     """
     segments = {stack: features[f"{stack}_segment_ids"] for stack in STACKS}
     _, sown = model.apply({"params": params}, **features, mutable=["routing"])
     experts = model.config.moe.num_experts
     loads = {}
     for stack, choices in _choices(sown["routing"]).items():
-        of_tokens = _languages(segments[stack], segments["decoder"], language_ids).ravel()
-        real = (segments[stack] > 0).ravel()
-        flat = choices.reshape(len(choices), -1, choices.shape[-1])[:, : real.size]
+        token_languages = _languages(segments[stack], segments["decoder"], language_ids).ravel()
+        is_token = (segments[stack] > 0).ravel()
+        flat = choices.reshape(len(choices), -1, choices.shape[-1])[:, : is_token.size]
         count = jnp.zeros((len(choices), languages, experts))
         layer = jnp.arange(len(choices))[:, None, None]
-        weights = jnp.broadcast_to(real[None, :, None], flat.shape).astype(float)
-        loads[stack] = count.at[layer, of_tokens[None, :, None], flat].add(weights)
+        weights = jnp.broadcast_to(is_token[None, :, None], flat.shape).astype(float)
+        loads[stack] = count.at[layer, token_languages[None, :, None], flat].add(weights)
     return loads
 
 
 def _choices(routing: Any) -> dict[str, Int[Array, "layers G S k"]]:
-    """Returns the chosen experts by stack: the first of the arrays that its layers sow."""
-    chosen: dict[str, Array] = {}
+    """Returns the chosen experts by stack: the first array that its layers sow."""
+    choices: dict[str, Array] = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(routing):
         stack = next(part.key for part in path if getattr(part, "key", "") in STACKS)
-        chosen.setdefault(stack, leaf)
-    return chosen
+        choices.setdefault(stack, leaf)
+    return choices
 
 
 def _languages(
@@ -54,9 +58,9 @@ def _languages(
 ) -> Int[Array, "B S"]:
     """Returns the language of every token by its segment, which is that of its target."""
     rows = jnp.arange(len(ids))[:, None]
-    of_segment = jnp.zeros((len(ids), ids.shape[1] + 1), ids.dtype)
-    of_segment = of_segment.at[rows, target_segments].set(ids)
-    return jnp.take_along_axis(of_segment, segments, axis=1)
+    language_of_segment = jnp.zeros((len(ids), ids.shape[1] + 1), ids.dtype)
+    language_of_segment = language_of_segment.at[rows, target_segments].set(ids)
+    return jnp.take_along_axis(language_of_segment, segments, axis=1)
 
 
 class GateMass(NamedTuple):
@@ -97,16 +101,23 @@ def gate_mass(
     token_gates = dict(_by_layer(sown["routing"], "moe_gate", c))
     masses = {}
     for mlp, logits in _by_layer(sown["router"], "logits", c):
-        real = (features[f"{mlp.partition('/')[0]}_segment_ids"] > 0).ravel()
-        weight = real * token_gates[mlp].ravel() if mlp in token_gates else real.astype(float)
+        is_token = (features[f"{mlp.partition('/')[0]}_segment_ids"] > 0).ravel()
+        weight = (
+            is_token * token_gates[mlp].ravel() if mlp in token_gates else is_token.astype(float)
+        )
         bias = flat.get(f"{mlp}/{balance.NAME}")
-        whole = token_weights(c.moe, logits, bias)
-        none = jnp.where(kept[mlp], 0.0, -jnp.inf).astype(logits.dtype)  # a column that is cut
-        some = token_weights(c.moe, logits + none, None if bias is None else bias + none)
-        share = some / jnp.sum(some, axis=1, keepdims=True)
+        all_weights = token_weights(c.moe, logits, bias)
+        # Added to the logits, it removes the experts that are not kept.
+        excluded = jnp.where(kept[mlp], 0.0, -jnp.inf).astype(logits.dtype)
+        kept_weights = token_weights(
+            c.moe, logits + excluded, None if bias is None else bias + excluded
+        )
+        share = kept_weights / jnp.sum(kept_weights, axis=1, keepdims=True)
         masses[mlp] = GateMass(
-            mass=weight @ some, tokens=real.astype(float) @ (some > 0), total=weight.sum(),
-            replaced=weight @ (share * whole.sum(axis=1, keepdims=True)),
+            mass=weight @ kept_weights,
+            tokens=is_token.astype(float) @ (kept_weights > 0),
+            total=weight.sum(),
+            replaced=weight @ (share * all_weights.sum(axis=1, keepdims=True)),
         )  # fmt: skip
     return masses
 
@@ -132,7 +143,7 @@ def token_weights(
 
 
 def _by_layer(collection: Any, name: str, config: Config) -> Iterator[tuple[str, Array]]:
-    """Yields (prefix of the layer's parameters, array) of what layers with experts sow."""
+    """Yields (prefix of the layer's parameters, sown array) of each layer with experts."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(collection):
         keys = [str(part.key) for part in path if hasattr(part, "key")]
         if keys[-1] != name:

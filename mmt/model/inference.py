@@ -1,6 +1,6 @@
-"""The form of a model that decodes fast on one device: separate layers, kernels of few bits.
+"""Converts a model for fast decoding on one device: unscanned layers, kernels in fewer bits.
 
-Activations, norms, softmax, attention and routers are float32, also of a model trained in bfloat16.
+Activations, norms, softmax, attention and routers are float32, even if trained in bfloat16.
 `benchmarks/translate/decoding.py` measures the forms.
 """
 
@@ -15,7 +15,7 @@ from mmt.model.stack import unscanned
 from mmt.model.transformer import Transformer
 
 WEIGHTS = ("float32", "bfloat16", "int8")
-_MOST_SEPARATE = 32  # experts of a layer; each is a branch of the program, which is compiled
+_MAX_SEPARATE = 32  # experts of a layer; each is a branch of the program, which is compiled
 _KERNELS = {"query", "key", "value", "out", "wo", "kernel", "embedding"}
 
 
@@ -36,7 +36,7 @@ def for_inference(model: Transformer, params: Any, weights: str) -> tuple[Transf
             Routers and relative biases stay in float32.
 
     Raises:
-        ValueError: weights is none of them.
+        ValueError: `weights` is not one of `WEIGHTS`.
     """
     if weights not in WEIGHTS:
         raise ValueError(f"weights: {weights!r}; allowed: {', '.join(WEIGHTS)}")
@@ -50,13 +50,13 @@ def for_inference(model: Transformer, params: Any, weights: str) -> tuple[Transf
 
 def _stored(path: list[str], leaf: Any, weights: str) -> Kernel | SeparateExperts:
     *_, parent, name = path
-    dense = name in _KERNELS or name.startswith("wi_")
-    if not dense or parent == "relative_bias":
+    is_kernel = name in _KERNELS or name.startswith("wi_")
+    if not is_kernel or parent == "relative_bias":
         return leaf
-    experts = name.startswith("w") and leaf.ndim == 3
-    if experts and len(leaf) <= _MOST_SEPARATE:
-        return SeparateExperts(tuple(_kernel(name, each, weights) for each in leaf))
-    return _kernel(name, leaf, weights, experts=experts)
+    has_experts = name.startswith("w") and leaf.ndim == 3
+    if has_experts and len(leaf) <= _MAX_SEPARATE:
+        return SeparateExperts(tuple(_kernel(name, kernel, weights) for kernel in leaf))
+    return _kernel(name, leaf, weights, experts=has_experts)
 
 
 def _kernel(name: str, leaf: Any, weights: str, *, experts: bool = False) -> Kernel:

@@ -1,4 +1,4 @@
-"""Keys and values that decoding keeps: of the source (`CrossKV`), of earlier tokens (`KVCache`)."""
+"""Keys and values of decoding: `CrossKV` of the source, `KVCache` of the tokens so far."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,10 +15,12 @@ PerLayer = Float[Array, "L B H S K"] | tuple[Float[Array, "B H S K"], ...]
 
 
 class CrossKV(NamedTuple):
-    """Cross-attention keys and values of all decoder layers, all that decoding needs of a source.
+    """Cross-attention keys and values of all decoder layers: the source, as decoding needs it.
 
-    `mask` is True for tokens, False for padding. `language_ids` are there if the decoder routes by
-    language.
+    Attributes:
+        keys, values: of every layer.
+        mask: True for tokens, False for padding.
+        language_ids: set if the decoder routes by language, else None.
     """
 
     keys: PerLayer
@@ -27,7 +29,7 @@ class CrossKV(NamedTuple):
     language_ids: Int[Array, "B"] | None = None
 
     def take(self, rows: Int[Array, "R"], *others: "CrossKV") -> "CrossKV":
-        """Returns rows of this and of others, which are counted through."""
+        """Returns rows of this and `others`, concatenated."""
         return _take((self, *others), rows)
 
 
@@ -36,7 +38,7 @@ class KVCache(NamedTuple):
 
     The beams of a sentence share a row with S = T * beams places: place t * beams + i holds the key
     of token t that was computed in beam i. A beam search does not move keys when it reorders its
-    hypotheses. It reorders `ancestors`, which says in which beam each token of a hypothesis was
+    hypotheses. It reorders `ancestors`, the beam in which each token of a hypothesis was
     computed, and attention masks the other places.
 
     Attributes:
@@ -54,16 +56,19 @@ class KVCache(NamedTuple):
         """Returns the cache in which hypothesis (b, i) continues the old hypothesis parents[b, i].
         """
         assert self.ancestors is not None, "a cache of one beam has nothing to reorder"
-        chosen = jnp.take_along_axis(self.ancestors, parents[:, :, None], axis=1)
-        decoded = jnp.arange(chosen.shape[2]) < self.length
-        return self._replace(ancestors=jnp.where(decoded, chosen, _own(*chosen.shape)))
+        ancestors = jnp.take_along_axis(self.ancestors, parents[:, :, None], axis=1)
+        is_decoded = jnp.arange(ancestors.shape[2]) < self.length
+        return self._replace(
+            ancestors=jnp.where(is_decoded, ancestors, _initial_ancestors(*ancestors.shape))
+        )
 
     def take(self, rows: Int[Array, "R"], *others: "KVCache") -> "KVCache":
-        """Returns rows of this cache and of others of its length, which are counted through."""
+        """Returns rows of this cache and `others` of the same length, concatenated."""
         return _take((self, *others), rows)
 
     def visible(self) -> Bool[Array, "#B 1 #beams S"]:
-        """Returns which places each hypothesis attends to: its tokens, the next one included."""
+        """Returns the mask of the places that each hypothesis attends to, the next token included.
+        """
         keys, beams = self.keys[0], 1 if self.ancestors is None else self.ancestors.shape[1]
         written = (jnp.arange(keys.shape[2] // beams) <= self.length)[None, None]
         if self.ancestors is None:
@@ -74,8 +79,9 @@ class KVCache(NamedTuple):
     def write(
         self, layer: Any, keys: Float[Array, "N H 1 K"], values: Float[Array, "N H 1 K"]
     ) -> tuple["KVCache", layers.KeyValue]:
-        """Writes a layer's keys and values of the next token. Returns the cache, and all of the
-        layer's keys and values.
+        """Writes a layer's keys and values of the next token.
+
+        Returns the new cache, and the layer's keys and values of all tokens.
         """
         written = [
             _write(old, layer, new, self.length)
@@ -85,7 +91,7 @@ class KVCache(NamedTuple):
         return cache, (cache.keys[layer], cache.values[layer])
 
 
-def _own(rows: int, beams: int, length: int) -> Int[Array, "B beams T"]:
+def _initial_ancestors(rows: int, beams: int, length: int) -> Int[Array, "B beams T"]:
     """Returns the ancestors of hypotheses whose tokens were all computed in their own beam."""
     return jnp.broadcast_to(jnp.arange(beams)[:, None], (rows, beams, length))
 
@@ -96,12 +102,12 @@ def empty_cache(c: Config, rows: int, max_length: int, beams: int) -> KVCache:
     zeros: PerLayer = jnp.zeros(shape, jnp.dtype(c.dtype))
     if not c.scan_layers:
         zeros = tuple(zeros)
-    ancestors = _own(rows, beams, max_length) if beams > 1 else None
+    ancestors = _initial_ancestors(rows, beams, max_length) if beams > 1 else None
     return KVCache(zeros, zeros, jnp.zeros((), jnp.int32), ancestors)
 
 
 def _take(caches: Sequence[Any], rows: Int[Array, "R"]) -> Any:
-    """Returns rows of several caches. Scanned layers come before the rows; a length has none."""
+    """Returns rows of concatenated caches. Arrays of scanned layers have a leading layer axis."""
 
     def take(*leaves: Array) -> Array:
         if leaves[0].ndim == 0:
@@ -118,8 +124,8 @@ def _write(
     rows = len(old[layer]) if isinstance(old, tuple) else old.shape[1]
     beams = len(new) // rows
     block = jnp.swapaxes(new.reshape(rows, beams, *new.shape[1:2], -1), 1, 2)
-    at = (0, 0, length * beams, 0)
+    start = (0, 0, length * beams, 0)
     if isinstance(old, tuple):
-        updated = jax.lax.dynamic_update_slice(old[layer], block, at)
+        updated = jax.lax.dynamic_update_slice(old[layer], block, start)
         return (*old[:layer], updated, *old[layer + 1 :])
-    return jax.lax.dynamic_update_slice(old, block[None], (layer, *at))
+    return jax.lax.dynamic_update_slice(old, block[None], (layer, *start))

@@ -26,7 +26,9 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "silu": nn.silu,
     "linear": lambda x: x,
 }
-_FEW = 8  # queries; with fewer, XLA transposes them faster than the keys (twice as fast on a CPU)
+_FEW_QUERIES = (
+    8  # queries; with fewer, XLA transposes them faster than the keys (twice as fast on a CPU)
+)
 MASKED = -1e9  # finite, so that a fully masked row stays finite
 
 
@@ -74,8 +76,8 @@ def contract(
     of the kernel's gradient, which costs more than the arithmetic on a CPU.
     """
     inputs = math.prod(kernel.shape[:axes])
-    y = product(x.reshape(-1, inputs), kernel.reshape(inputs, -1), dtype)
-    return y.reshape(*x.shape[:2], *kernel.shape[axes:])
+    output = product(x.reshape(-1, inputs), kernel.reshape(inputs, -1), dtype)
+    return output.reshape(*x.shape[:2], *kernel.shape[axes:])
 
 
 class RMSNorm(nn.Module):
@@ -108,12 +110,12 @@ class Embed(nn.Module):
 
     def __call__(self, tokens: Int[Array, "B T"]) -> Float[Array, "B T D"]:
         # An id outside the table gives NaN instead of another token's vector.
-        def vectors(table: Array) -> Array:
+        def lookup(table: Array) -> Array:
             return jnp.take(table, tokens, axis=0, mode="fill").astype(self.dtype)
 
         if isinstance(self.embedding, Quantized):
-            return vectors(self.embedding.values) * vectors(self.embedding.scale)
-        return vectors(self.embedding)
+            return lookup(self.embedding.values) * lookup(self.embedding.scale)
+        return lookup(self.embedding)
 
     def attend(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
         """Returns logits: the products of `x` with all vectors of the table."""
@@ -215,7 +217,7 @@ class Attention(nn.Module):
         query = self._heads(x, self.query)
         scores = _scores(query, keys)
         if bias is not None:
-            scores = scores + _for_rows(bias, x.shape[0])
+            scores = scores + _repeat_for_rows(bias, x.shape[0])
         weights = jax.nn.softmax(jnp.where(mask, scores, MASKED), axis=-1)
         if alignment is not None:
             self.sow("intermediates", "alignment_nll", _alignment_nll(weights, alignment))
@@ -276,15 +278,19 @@ def relative_bucket(
         distance = jnp.abs(distance)
     else:
         distance = jnp.maximum(-distance, 0)
-    exact = buckets // 2
-    ratio = jnp.log(jnp.maximum(distance, 1) / exact) / jnp.log(max_distance / exact)
-    far = exact + (ratio * (buckets - exact)).astype(distance.dtype)
-    return offset + jnp.where(distance < exact, distance, jnp.minimum(far, buckets - 1))
+    exact_buckets = buckets // 2
+    ratio = jnp.log(jnp.maximum(distance, 1) / exact_buckets) / jnp.log(
+        max_distance / exact_buckets
+    )
+    far_bucket = exact_buckets + (ratio * (buckets - exact_buckets)).astype(distance.dtype)
+    return offset + jnp.where(
+        distance < exact_buckets, distance, jnp.minimum(far_bucket, buckets - 1)
+    )
 
 
 def _scores(query: Float[Array, "B H Q K"], keys: Float[Array, "B H S K"]) -> Array:
     """Returns query @ keys^T [B H Q S] in float32."""
-    if query.shape[2] < _FEW and jax.default_backend() == "cpu":
+    if query.shape[2] < _FEW_QUERIES and jax.default_backend() == "cpu":
         scores = jnp.matmul(keys, jnp.swapaxes(query, 2, 3), preferred_element_type=float)
         return jnp.swapaxes(scores, 2, 3)
     return jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=float)
@@ -299,7 +305,7 @@ def _alignment_nll(
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _for_rows(bias: Float[Array, "1 H Q S"], rows: int) -> Float[Array, "B H Q S"]:
+def _repeat_for_rows(bias: Float[Array, "1 H Q S"], rows: int) -> Float[Array, "B H Q S"]:
     """Repeats `bias` for every row.
 
     Its gradient, a sum over rows, is computed as a product with ones. On a CPU, XLA's sum over a
@@ -308,13 +314,13 @@ def _for_rows(bias: Float[Array, "1 H Q S"], rows: int) -> Float[Array, "B H Q S
     return jnp.broadcast_to(bias, (rows, *bias.shape[1:]))
 
 
-def _for_rows_forward(bias: Array, rows: int) -> tuple[Array, None]:
-    return _for_rows(bias, rows), None
+def _repeat_forward(bias: Array, rows: int) -> tuple[Array, None]:
+    return _repeat_for_rows(bias, rows), None
 
 
-def _for_rows_backward(rows: int, _: None, gradient: Array) -> tuple[Array]:
+def _repeat_backward(rows: int, _: None, gradient: Array) -> tuple[Array]:
     total = jnp.ones((1, rows), gradient.dtype) @ gradient.reshape(rows, -1)
     return (total.reshape(1, *gradient.shape[1:]),)
 
 
-_for_rows.defvjp(_for_rows_forward, _for_rows_backward)
+_repeat_for_rows.defvjp(_repeat_forward, _repeat_backward)

@@ -123,14 +123,15 @@ class MoeMlp(nn.Module):
         with capacity and noise; otherwise no token is dropped. `language_ids` are needed where the
         router has a table of languages.
         """
-        c, flat = self.config, x.reshape(-1, x.shape[-1])
+        c, tokens = self.config, x.reshape(-1, x.shape[-1])
         dispatcher = dispatch.fastest(c.dispatch) if enable_dropout else dispatch.blocks
         count = groups(*x.shape[:2], size=c.group_size)
-        if dispatch.spread() and not enable_dropout:  # buffers of experts x tokens: decoding only
+        # Only in decoding, since its buffers have the size experts x tokens.
+        if dispatch.experts_are_sharded() and not enable_dropout:
             dispatcher, count = dispatch.gather, x.shape[0]
         if language_ids is not None:
             language_ids = jnp.broadcast_to(language_ids, x.shape[:2]).reshape(-1)
-        routing = self._route(flat, padding_mask.reshape(-1), language_ids, count, enable_dropout)
+        routing = self._route(tokens, padding_mask.reshape(-1), language_ids, count, enable_dropout)
         self.sow("intermediates", "moe", routing.measures)
         self.sow("routing", "moe", (routing.expert, routing.position_in_expert))
         weights = self._weights(x.shape[-1])
@@ -147,10 +148,10 @@ class MoeMlp(nn.Module):
                 hidden = nn.with_logical_constraint(hidden, ("expert", "expert_group", "mlp"))
             return product(hidden, output)
 
-        y = dispatcher(_grouped(flat, count), routing, mlp, weights)
-        y = y.reshape(-1, x.shape[-1])[: flat.shape[0]].reshape(x.shape)
+        y = dispatcher(_grouped(tokens, count), routing, mlp, weights)
+        y = y.reshape(-1, x.shape[-1])[: tokens.shape[0]].reshape(x.shape)
         if c.final_output_masking:
-            y = y * self._unmasked(x.shape[:2], c.final_output_masking, enable_dropout, y.dtype)
+            y = y * self._output_mask(x.shape[:2], c.final_output_masking, enable_dropout, y.dtype)
         return self._with_shared(x, y, padding_mask, enable_dropout) if c.shared_mlp_dim else y
 
     def _route(
@@ -191,7 +192,7 @@ class MoeMlp(nn.Module):
             gate = balance.with_excess(gate, options["bias"], excess)
         if c.output_masking:
             choices = (flat.shape[0], gate.shape[-1])
-            unmasked = self._unmasked(choices, c.output_masking, enable_dropout, gate.dtype)
+            unmasked = self._output_mask(choices, c.output_masking, enable_dropout, gate.dtype)
             gate = gate * (_grouped(unmasked[..., 0], count) if enable_dropout else unmasked)
         return routing._replace(gate=gate)
 
@@ -224,8 +225,8 @@ class MoeMlp(nn.Module):
             flat = flat * (1 + jitter).astype(dtype)
         return jnp.matmul(flat, kernel.astype(dtype), precision=jax.lax.Precision.HIGHEST)
 
-    def _unmasked(
-        self, shape: Sequence[int], p: float, enable_dropout: bool, dtype: jnp.dtype
+    def _output_mask(
+        self, shape: Sequence[int], rate: float, enable_dropout: bool, dtype: jnp.dtype
     ) -> Float[Array, "..."]:
         """Returns the weight of outputs under expert output masking (NLLB Team 2022).
 
@@ -234,8 +235,8 @@ class MoeMlp(nn.Module):
         trained the published weights.
         """
         if not enable_dropout:
-            return jnp.asarray(1 - p, dtype)
-        unmasked = jax.random.uniform(self.make_rng("dropout"), shape) >= p
+            return jnp.asarray(1 - rate, dtype)
+        unmasked = jax.random.uniform(self.make_rng("dropout"), shape) >= rate
         return unmasked[..., None].astype(dtype)
 
     def _with_shared(
@@ -266,12 +267,12 @@ class MoeMlp(nn.Module):
         gate = jax.nn.sigmoid(logits)
         weight = padding_mask[..., None].astype(float)
         mean = (gate * weight).sum() / jnp.maximum(weight.sum(), 1.0)
-        values = (mean, jnp.abs(mean - c.gate_budget))
-        self.sow("intermediates", "moe_gate", dict(zip(GATE_MEASURES, values, strict=True)))
+        gate_measures = (mean, jnp.abs(mean - c.gate_budget))
+        self.sow("intermediates", "moe_gate", dict(zip(GATE_MEASURES, gate_measures, strict=True)))
         self.sow("routing", "moe_gate", gate)
         if enable_dropout and c.gate_dropout:
-            kept = jax.random.uniform(self.make_rng("dropout"), gate.shape) >= c.gate_dropout
-            gate = gate * kept
+            gate_kept = jax.random.uniform(self.make_rng("dropout"), gate.shape) >= c.gate_dropout
+            gate = gate * gate_kept
         gate = gate.astype(y.dtype)
         return (1 - gate) * shared + gate * y
 
@@ -285,15 +286,17 @@ class MoeMlp(nn.Module):
         axes = {f"wi_{i}": ("expert", "embed", "mlp") for i in range(len(self.activations))}
         axes["wo"] = ("expert", "mlp", "embed")
         weights = [
-            layers.parameter(self, name, init=init, shape=[sizes[axis] for axis in of], axes=of)
-            for name, of in axes.items()
+            layers.parameter(
+                self, name, init=init, shape=[sizes[axis] for axis in kernel_axes], axes=kernel_axes
+            )
+            for name, kernel_axes in axes.items()
         ]
         size = jnp.dtype(self.dtype).itemsize
         return [
-            w
-            if isinstance(w, Quantized | SeparateExperts) or w.dtype.itemsize <= size
-            else w.astype(self.dtype)
-            for w in weights
+            weight
+            if isinstance(weight, Quantized | SeparateExperts) or weight.dtype.itemsize <= size
+            else weight.astype(self.dtype)
+            for weight in weights
         ]
 
 
@@ -322,8 +325,10 @@ def groups(rows: int, length: int, *, size: int) -> int:
     possible, padded. The number does not depend on the mesh, so routing is the same on any mesh.
     """
     fewest = -(-rows * length // size)
-    whole = (count for count in range(fewest, min(2 * fewest, rows + 1)) if rows % count == 0)
-    return next(whole, fewest)
+    whole_row_counts = (
+        count for count in range(fewest, min(2 * fewest, rows + 1)) if rows % count == 0
+    )
+    return next(whole_row_counts, fewest)
 
 
 def _grouped(x: Array, count: int) -> Array:

@@ -107,15 +107,15 @@ def check_names(
     The message starts with `what` and lists every name that is missing, unknown or of another
     shape.
     """
-    wrong = [f"{name}: missing" for name in sorted(expected.keys() - actual.keys())]
-    wrong += [f"{name}: not in the model" for name in sorted(actual.keys() - expected.keys())]
-    wrong += [
+    mismatches = [f"{name}: missing" for name in sorted(expected.keys() - actual.keys())]
+    mismatches += [f"{name}: not in the model" for name in sorted(actual.keys() - expected.keys())]
+    mismatches += [
         f"{name}: {actual[name]}, in the model {expected[name]}"
         for name in sorted(expected.keys() & actual.keys())
         if actual[name] != expected[name]
     ]
-    if wrong:
-        raise ValueError(f"{what} are not the model's:\n  " + "\n  ".join(wrong))
+    if mismatches:
+        raise ValueError(f"{what} are not the model's:\n  " + "\n  ".join(mismatches))
 
 
 def members(path: str, config: Config) -> str | list[str]:
@@ -127,11 +127,11 @@ def members(path: str, config: Config) -> str | list[str]:
     match = _LAYER.fullmatch(path)
     if not match:
         return path
-    stack, part, number, rest = match.groups()
+    stack, container, number, rest = match.groups()
     depth = config.encoder_layers if stack == "encoder" else config.decoder_layers
     size = max(config.moe_period, 1)
     scanned = depth // size * size
-    if part == "rest":
+    if container == "rest":
         return f"{stack}/{scanned + int(number)}/{rest}"
     return [f"{stack}/{first + int(number)}/{rest}" for first in range(0, scanned, size)]
 

@@ -65,7 +65,7 @@ def product(
         return _quantized_product(x, kernel).astype(dtype)
     if kernel.dtype == jnp.bfloat16 and x.dtype != jnp.bfloat16:
         return _dot(x.astype(jnp.bfloat16), kernel, -1, -2).astype(dtype)
-    if x.dtype == jnp.bfloat16 and _is_fast_here():
+    if x.dtype == jnp.bfloat16 and _has_fast_form():
         return _product(x, kernel, dtype)
     return jnp.matmul(x, kernel.astype(x.dtype), preferred_element_type=dtype)
 
@@ -77,8 +77,8 @@ def quantize(kernel: Float[Array, "..."], axes: Sequence[int]) -> Quantized:
 
 
 def _scale(x: Float[Array, "..."], axes: tuple[int, ...]) -> Float[Array, "..."]:
-    most = jnp.max(jnp.abs(x), axis=axes, keepdims=True)
-    return jnp.where(most > 0, most, 127.0) / 127
+    max_abs = jnp.max(jnp.abs(x), axis=axes, keepdims=True)
+    return jnp.where(max_abs > 0, max_abs, 127.0) / 127
 
 
 def _quantized_product(x: Float[Array, "N in"], kernel: Quantized) -> Float[Array, "N out"]:
@@ -91,14 +91,14 @@ def _quantized_product(x: Float[Array, "N in"], kernel: Quantized) -> Float[Arra
     return y.astype(jnp.float32) * rows.scale * kernel.scale
 
 
-def _is_fast_here() -> bool:
-    """Returns whether the fast form applies: to the whole arrays of one CPU device.
+def _has_fast_form() -> bool:
+    """Returns whether the fast form applies: to unpartitioned arrays on a CPU.
 
-    A layout cannot be partitioned. Inside `jax.shard_map` nothing is left to partition.
+    A layout cannot be partitioned. Inside `jax.shard_map` arrays are unpartitioned.
     """
     mesh = jax.sharding.get_abstract_mesh()
-    whole = mesh.size <= 1 or mesh.are_all_axes_manual
-    return jax.default_backend() == "cpu" and whole and has_bfloat16_instructions()
+    is_unpartitioned = mesh.size <= 1 or mesh.are_all_axes_manual
+    return jax.default_backend() == "cpu" and is_unpartitioned and has_bfloat16_instructions()
 
 
 @functools.cache
@@ -137,5 +137,5 @@ def _dot(x: Array, y: Array, x_axis: int, y_axis: int) -> Array:
 
 
 def _in_memory(x: Array) -> Array:
-    """Lays out `x` as its shape says. XLA would keep a transpose as a layout."""
+    """Lays out `x` in row-major order. XLA would keep a transpose as a layout."""
     return with_layout_constraint(x, Layout(major_to_minor=tuple(range(x.ndim))))

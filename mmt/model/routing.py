@@ -62,9 +62,9 @@ def gshard_top2(
     gates, lse = _softmax(logits)
     scores = logits if bias is None else gates + bias
     first = _argmax(scores)
-    is_first = _is(first, logits)
+    is_first = _one_hot_mask(first, logits)
     second = _argmax(jnp.where(is_first, -jnp.inf, scores))
-    is_second = _is(second, logits) & ~is_first  # nothing if there is one expert
+    is_second = _one_hot_mask(second, logits) & ~is_first  # nothing if there is one expert
     gate = jnp.stack([jnp.sum(gates, -1, where=mask) for mask in (is_first, is_second)], axis=-1)
     gate = gate / jnp.sum(gate, axis=-1, keepdims=True)
     use_second = padding_mask & (2.0 * gate[..., 1] > uniform)
@@ -89,7 +89,7 @@ def switch_top1(
     del uniform
     gates, lse = _softmax(logits)
     expert = _argmax(logits if bias is None else gates + bias)
-    gate = jnp.sum(gates, axis=-1, where=_is(expert, logits))
+    gate = jnp.sum(gates, axis=-1, where=_one_hot_mask(expert, logits))
     choice = Choice(expert[..., None], gate[..., None], padding_mask[..., None])
     return assign_slots(gates, lse, padding_mask, choice, capacity_factor)
 
@@ -97,10 +97,10 @@ def switch_top1(
 def rank(
     expert: Int[Array, "G M"], counted: Bool[Array, "G M"], experts: int
 ) -> tuple[Int[Array, "G M"], Int[Array, "G E"]]:
-    """Counts, for each counted choice, the earlier counted choices of its expert; and all of them.
+    """Returns the number of earlier choices of the same expert, and the choices of each expert.
 
-    It sorts: with 512 experts on a CPU, a running sum over one-hot vectors costs thirty times as
-    much. [0 1 0 0], all counted, of 2 experts: [0 0 1 2] and [3 1].
+    Only `counted` choices count. It sorts: with 512 experts on a CPU, a running sum over one-hot
+    vectors takes thirty times as long. Example: [0 1 0 0] of 2 experts gives [0 0 1 2] and [3 1].
     """
     choices = expert.shape[1]
     if choices * (experts + 1) >= 2**31:
@@ -112,12 +112,12 @@ def rank(
         keys = jnp.sort(keys)  # by expert, then position; the uncounted last
         bounds = jnp.searchsorted(keys, jnp.arange(experts + 1) * choices)
         starts = bounds.at[keys // choices].get(mode="clip")
-        before = (
+        earlier = (
             jnp.zeros_like(expert)
             .at[keys % choices]
             .set(jnp.arange(choices) - starts, unique_indices=True)
         )
-        return before, jnp.diff(bounds)
+        return earlier, jnp.diff(bounds)
 
     return jax.vmap(of_group)(expert, counted)
 
@@ -151,50 +151,50 @@ def assign_slots(
     groups, tokens, experts = gates.shape
     choices = choice.expert.shape[-1]
     slots = capacity(tokens, experts, choices, capacity_factor)
-    in_order = jnp.swapaxes(choice.expert, 1, 2).reshape(groups, -1)  # [G k*S]
-    before, _ = rank(in_order, jnp.tile(padding_mask, (1, choices)), experts)
-    position = jnp.swapaxes(before.reshape(groups, choices, tokens), 1, 2)
+    by_priority = jnp.swapaxes(choice.expert, 1, 2).reshape(groups, -1)  # [G k*S]
+    flat_position, _ = rank(by_priority, jnp.tile(padding_mask, (1, choices)), experts)
+    position = jnp.swapaxes(flat_position.reshape(groups, choices, tokens), 1, 2)
     dispatched = choice.chosen & (position < slots)
     measures = _measures(gates, lse, padding_mask, choice.expert[..., 0], dispatched)
     return Routing(choice.expert, position, choice.gate, dispatched, measures, experts, slots)
 
 
 def capacity(tokens: int, experts: int, choices: int, factor: float) -> int:
-    """Returns the tokens of a group that an expert has room for: `factor` times its fair share."""
+    """Returns the capacity of an expert for a group: `factor` times its fair share of choices."""
     return min(tokens, max(1, math.ceil(choices * tokens * factor / experts)))
 
 
 def _measures(
     gates: Array, lse: Array, padding_mask: Array, first: Array, dispatched: Array
 ) -> dict[str, Array]:
-    """Returns MEASURES over all tokens but padding; a group weighs as much as its tokens."""
+    """Returns MEASURES over all tokens but padding; groups are weighted by their tokens."""
     experts, weight = gates.shape[-1], padding_mask.astype(float)
     total = jnp.maximum(jnp.sum(weight), 1.0)
     in_group = jnp.maximum(jnp.sum(weight, axis=1, keepdims=True), 1.0)
     load = jax.vmap(lambda e, w: jnp.zeros(experts).at[e].add(w))(first, weight)
-    share = jnp.sum(gates * weight[..., None], axis=1)
-    spread = jnp.sum(load, axis=0) / total
-    entropy = -jnp.sum(jax.scipy.special.xlogy(spread, spread)) / math.log(max(experts, 2))
+    gate_sum = jnp.sum(gates * weight[..., None], axis=1)
+    load_share = jnp.sum(load, axis=0) / total
+    entropy = -jnp.sum(jax.scipy.special.xlogy(load_share, load_share)) / math.log(max(experts, 2))
     dropped = jnp.sum(padding_mask & ~jnp.any(dispatched, axis=-1)) / total
     z = jnp.sum(jnp.square(lse) * weight) / total
-    values = (jnp.sum(load * share / in_group) * experts / total, z, dropped, entropy)
+    values = (jnp.sum(load * gate_sum / in_group) * experts / total, z, dropped, entropy)
     return dict(zip(MEASURES, values, strict=True))
 
 
 def _softmax(logits: Array) -> tuple[Array, Array]:
     """Returns probabilities [G S E] and log-sums of exponentials [G S], by one `exp`."""
-    largest = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
-    powers = jnp.exp(logits - largest)
-    total = jnp.sum(powers, axis=-1, keepdims=True)
-    return powers / total, (jnp.log(total) + largest)[..., 0]
+    max_logit = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
+    exponentials = jnp.exp(logits - max_logit)
+    total = jnp.sum(exponentials, axis=-1, keepdims=True)
+    return exponentials / total, (jnp.log(total) + max_logit)[..., 0]
 
 
 def _argmax(x: Array) -> Array:
     """Returns `jnp.argmax` over the last axis by two reductions: a quarter of its time on a CPU."""
-    largest = x == jnp.max(x, axis=-1, keepdims=True)
-    return jnp.min(jnp.where(largest, jnp.arange(x.shape[-1]), x.shape[-1]), axis=-1)
+    is_max = x == jnp.max(x, axis=-1, keepdims=True)
+    return jnp.min(jnp.where(is_max, jnp.arange(x.shape[-1]), x.shape[-1]), axis=-1)
 
 
-def _is(expert: Array, x: Array) -> Array:
-    """Returns the mask [G S E] of the experts [G S]."""
+def _one_hot_mask(expert: Array, x: Array) -> Array:
+    """Returns the one-hot mask [G S E] of experts [G S]."""
     return expert[..., None] == jnp.arange(x.shape[-1])

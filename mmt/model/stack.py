@@ -17,7 +17,7 @@ from mmt.model.config import Config
 from mmt.model.kv_cache import CrossKV, KVCache
 from mmt.model.moe import MoeMlp
 
-_KEPT = {  # by name of config.REMAT
+_REMAT_POLICIES = {  # by name of config.REMAT
     "none": jax.checkpoint_policies.everything_saveable,
     "dots": jax.checkpoint_policies.dots_saveable,
     "minimal": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
@@ -182,7 +182,7 @@ class Stack(nn.Module):
             self.relative_bias = relative_bias(c, decoder=self.decoder)
         block: Any = Block
         if c.scan_layers:  # other models are for decoding
-            block = nn.remat(Block, static_argnums=(3,), policy=_KEPT[c.remat])
+            block = nn.remat(Block, static_argnums=(3,), policy=_REMAT_POLICIES[c.remat])
         over_layers = {
             "variable_axes": dict.fromkeys(
                 ("params", "intermediates", "routing", "router", "attention"), 0
@@ -192,8 +192,10 @@ class Stack(nn.Module):
             "unroll": c.unroll,
             "metadata_params": {nn.PARTITION_NAME: "layers"},
         }
-        shared = {"in_axes": (nn.broadcast, nn.broadcast)}  # context, enable_dropout
-        scan = nn.scan(block, methods={"__call__": over_layers | shared, "cross_kv": over_layers})
+        scan_inputs = {"in_axes": (nn.broadcast, nn.broadcast)}  # context, enable_dropout
+        scan = nn.scan(
+            block, methods={"__call__": over_layers | scan_inputs, "cross_kv": over_layers}
+        )
         experts = c.has_experts(name)
         if self.scanned and c.scan_layers:
             self.blocks = scan(c, self.decoder, experts, size)
@@ -203,8 +205,8 @@ class Stack(nn.Module):
             self.rest = block(c, self.decoder, False, remainder)
         self.norm = layers.RMSNorm(jnp.dtype(c.dtype))
         self.dropout = nn.Dropout(c.dropout_rate, broadcast_dims=(-2,))
-        words = c.target_word_dropout if self.decoder else c.source_word_dropout
-        self.word_dropout = nn.Dropout(words, broadcast_dims=(-1,))
+        word_dropout_rate = c.target_word_dropout if self.decoder else c.source_word_dropout
+        self.word_dropout = nn.Dropout(word_dropout_rate, broadcast_dims=(-1,))
 
     def __call__(
         self,
@@ -222,21 +224,23 @@ class Stack(nn.Module):
             context = context._replace(bias=self.relative_bias(*context.positions))
         first = jnp.zeros((), jnp.int32) if self.config.scan_layers else 0
         carry = Carry(x, cache, first)
-        for block in self._parts():
+        for block in self._blocks():
             carry, _ = block(carry, context, enable_dropout)
         x = self.dropout(self.norm(carry.x), deterministic=not enable_dropout)
         return x, carry.cache
 
     def cross_kv(self, encoded: Float[Array, "B S D"]) -> Stacked:
         """Returns cross keys and values of all layers."""
-        pairs = [block.cross_kv(encoded)[1] for block in self._parts()]
+        pairs = [block.cross_kv(encoded)[1] for block in self._blocks()]
         if hasattr(self, "blocks"):  # [blocks layers ...] -> [layers ...]
             pairs[0] = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), pairs[0])
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pairs)
 
-    def _parts(self) -> list[nn.Module]:
-        parts = [getattr(self, name) for name in ("blocks", "rest") if hasattr(self, name)]
-        return [*getattr(self, "block", ()), *parts]
+    def _blocks(self) -> list[nn.Module]:
+        scanned_and_rest = [
+            getattr(self, name) for name in ("blocks", "rest") if hasattr(self, name)
+        ]
+        return [*getattr(self, "block", ()), *scanned_and_rest]
 
 
 def unscanned(params: Any) -> Any:
@@ -244,15 +248,15 @@ def unscanned(params: Any) -> Any:
 
     Decoding on a CPU is faster with them: a scan copies each layer's parameters in every step.
     """
-    separate = dict(params)
+    unstacked = dict(params)
     for name in {"encoder", "decoder"} & params.keys():
         stack = dict(params[name])
         blocks = stack.pop("blocks", {})
         count = max(map(len, jax.tree.leaves(blocks)), default=0)
         for i in range(count):
             stack[f"block_{i}"] = jax.tree.map(lambda leaf, i=i: leaf[i], blocks)
-        separate[name] = stack
-    return separate
+        unstacked[name] = stack
+    return unstacked
 
 
 def alignment_nll(intermediates: Mapping[str, Any], layer: int) -> Float[Array, "B T"]:
@@ -265,11 +269,11 @@ def alignment_nll(intermediates: Mapping[str, Any], layer: int) -> Float[Array, 
     Raises:
         ValueError: the decoder has no such layer.
     """
-    of_layers = _sown(intermediates["decoder"], "alignment_nll", rank=2)
-    depth = len(of_layers)
+    nll_by_layer = _sown(intermediates["decoder"], "alignment_nll", rank=2)
+    depth = len(nll_by_layer)
     if not -depth <= layer < depth:
         raise ValueError(f"no decoder layer {layer} to align; allowed: {-depth} to {depth - 1}")
-    return of_layers[layer]
+    return nll_by_layer[layer]
 
 
 def cross_attention(attention: Mapping[str, Any]) -> Float[Array, "L B T S"]:
@@ -281,17 +285,17 @@ def cross_attention(attention: Mapping[str, Any]) -> Float[Array, "L B T S"]:
 
 
 def _sown(decoder: Mapping[str, Any], name: str, *, rank: int) -> Float[Array, "L ..."]:
-    """Returns what cross-attention sowed under `name` in every decoder layer, of this rank.
+    """Returns the arrays that cross-attention sowed under `name` in all decoder layers.
 
-    Leaves of scanned blocks have an axis more.
+    rank: of the array of one layer; those of scanned blocks have one more axis.
     """
     separate = (f"block_{i}" for i in range(len(decoder)))
-    parts = []
+    sown_parts = []
     for block in (decoder[part] for part in (*separate, "blocks", "rest") if part in decoder):
         by_layer = [block[f"layers_{i}"]["cross_attention"] for i in range(len(block))]
         sown = jnp.stack([leaves[name][0] for leaves in by_layer], axis=-rank - 1)
-        parts.append(sown.reshape(-1, *sown.shape[-rank:]))
-    return jnp.concatenate(parts)
+        sown_parts.append(sown.reshape(-1, *sown.shape[-rank:]))
+    return jnp.concatenate(sown_parts)
 
 
 def relative_bias(config: Config, *, decoder: bool) -> layers.RelativeBias:

@@ -74,19 +74,19 @@ class Transformer(nn.Module):
         targets = self._decoder_segments(decoder_input_tokens, decoder_segment_ids)
         if decoder_language_ids is None and self.is_initializing():
             decoder_language_ids = jnp.zeros_like(decoder_input_tokens)
-        languages = self._routed("encoder", decoder_language_ids)
+        languages = self._if_routed("encoder", decoder_language_ids)
         if languages is not None:
-            languages = _of_segments(segments, targets, languages)
+            languages = _source_languages(segments, targets, languages)
         encoded = self._encode(encoder_input_tokens, segments, languages, enable_dropout)
         length = jnp.arange(decoder_input_tokens.shape[1])
         context = Context(
             positions=(length, length),
-            mask=_same(targets, targets) & (length[:, None] >= length[None, :]),
+            mask=_segment_mask(targets, targets) & (length[:, None] >= length[None, :]),
             padding_mask=targets > 0,
             source=encoded,
-            cross_mask=_same(targets, segments),
+            cross_mask=_segment_mask(targets, segments),
             alignment=decoder_alignment,
-            language_ids=self._routed("decoder", decoder_language_ids),
+            language_ids=self._if_routed("decoder", decoder_language_ids),
         )
         x = self._target_table()(decoder_input_tokens)
         x, _ = self.decoder(x, context, enable_dropout=enable_dropout)
@@ -102,7 +102,7 @@ class Transformer(nn.Module):
     ) -> Float[Array, "B S D"]:
         """Returns the encoder's normalised output, for rows of one language each."""
         segments = self._encoder_segments(encoder_input_tokens, encoder_segment_ids)
-        languages = self._routed("encoder", language_ids)
+        languages = self._if_routed("encoder", language_ids)
         if languages is not None:
             languages = languages[:, None]
         return self._encode(encoder_input_tokens, segments, languages, enable_dropout)
@@ -120,12 +120,10 @@ class Transformer(nn.Module):
         mask = encoder_input_tokens != self.config.pad_id
         if not self.config.scan_layers:
             keys, values = tuple(keys), tuple(values)
-        return CrossKV(keys, values, mask, self._routed("decoder", language_ids))
+        return CrossKV(keys, values, mask, self._if_routed("decoder", language_ids))
 
     def empty_cache(self, rows: int, max_length: int, beams: int = 1) -> KVCache:
-        """Returns an empty cache for `rows` rows of `beams` hypotheses of at most `max_length`
-        tokens.
-        """
+        """Returns an empty cache for `rows` x `beams` hypotheses of at most `max_length` tokens."""
         return empty_cache(self.config, rows, max_length, beams)
 
     def decode_step(
@@ -163,14 +161,14 @@ class Transformer(nn.Module):
         length = jnp.arange(tokens.shape[1])
         context = Context(
             (length, length),
-            mask=_same(segments, segments),
+            mask=_segment_mask(segments, segments),
             padding_mask=segments > 0,
             language_ids=language_ids,
         )
         x = self.source_embed(tokens)
         return self.encoder(x, context, enable_dropout=enable_dropout)[0]
 
-    def _routed(self, stack: str, language_ids: Array | None) -> Array | None:
+    def _if_routed(self, stack: str, language_ids: Array | None) -> Array | None:
         """Returns the language ids if the stack routes by language, else None."""
         if not self.config.routing_table(stack):
             return None
@@ -215,14 +213,14 @@ def boxed_shapes(model: Transformer) -> Any:
     return jax.eval_shape(model.init, jax.random.key(0), tokens, tokens)["params"]
 
 
-def _of_segments(
+def _source_languages(
     segments: Int[Array, "B S"], targets: Int[Array, "B T"], language_ids: Int[Array, "B T"]
 ) -> Int[Array, "B S"]:
-    """Returns the language of every source token: that of its segment's target tokens."""
-    same = segments[:, :, None] == targets[:, None, :]
-    return jnp.max(jnp.where(same, language_ids[:, None, :], 0), axis=-1)
+    """Returns the language of every source token, from the target tokens of its segment."""
+    same_segment = segments[:, :, None] == targets[:, None, :]
+    return jnp.max(jnp.where(same_segment, language_ids[:, None, :], 0), axis=-1)
 
 
-def _same(queries: Array, keys: Array) -> Array:
+def _segment_mask(queries: Array, keys: Array) -> Array:
     """Returns the mask [B 1 Q S] of equal segments, from segments [B Q] and [B S]."""
     return queries[:, None, :, None] == keys[:, None, None, :]

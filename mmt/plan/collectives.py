@@ -81,30 +81,33 @@ def summary(collectives: Iterable[Collective]) -> dict[str, dict[str, int]]:
 
 
 def _collective(kind: str, rest: str, times: int, devices: int) -> Collective:
-    shape, after = hlo.split_shape(rest)
+    shape, attributes = hlo.split_shape(rest)
     sizes = hlo.sizes(shape)
-    if f"{kind}-start(" in after[: len(kind) + 10] and kind in ("all-gather", "collective-permute"):
+    if f"{kind}-start(" in attributes[: len(kind) + 10] and kind in (
+        "all-gather",
+        "collective-permute",
+    ):
         sizes = [size for size in sizes if size > 4 or len(sizes) == 2]  # without u32[] contexts
         sizes = sizes[len(sizes) // 2 :]  # (operands, results, contexts)
-    group = _group(after, devices)
+    group = _group(attributes, devices)
     if kind == "reduce-scatter":
         sizes = [size * group for size in sizes]
-    source = re.search(r'op_name="([^"]*)"', after)
+    source = re.search(r'op_name="([^"]*)"', attributes)
     return Collective(
         kind, sum(sizes), max(sizes, default=0), times, group, source[1] if source else ""
     )
 
 
-def _group(after: str, devices: int) -> int:
+def _group(attributes: str, devices: int) -> int:
     """Returns the size of a replica group, in any notation of XLA:
 
     {{0,1},{2,3}} is 2; [2,4]<=[8] is 4; mesh['x'=2,'y'=4] {'y'} is 4.
     """
-    if listed := re.search(r"replica_groups=\{\{([\d,]+)\}", after):
+    if listed := re.search(r"replica_groups=\{\{([\d,]+)\}", attributes):
         return listed[1].count(",") + 1
-    if iota := re.search(r"replica_groups=\[(\d+),(\d+)\]", after):
+    if iota := re.search(r"replica_groups=\[(\d+),(\d+)\]", attributes):
         return int(iota[2])
-    if mesh := re.search(r"replica_groups=mesh\[([^\]]*)\]\s*\{([^}]*)\}", after):
+    if mesh := re.search(r"replica_groups=mesh\[([^\]]*)\]\s*\{([^}]*)\}", attributes):
         sizes = dict(re.findall(r"'([^']+)'=(\d+)", mesh[1]))
         axes = re.findall(r"'([^']+)'(?::\(\d+\)(\d+))?", mesh[2])
         return math.prod(int(part or sizes[axis]) for axis, part in axes)

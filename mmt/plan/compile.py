@@ -20,11 +20,12 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from mmt import config, sharding, trainer
+from mmt import config, sharding
 from mmt.decoding import DEFAULT
 from mmt.model import moe
 from mmt.model.transformer import Transformer
 from mmt.plan import collectives, flops, instructions, parameters, topology
+from mmt.trainer import FEATURES, Trainer
 from mmt.translate import model_search
 
 LANGUAGES = 100  # in the metrics; their number has no noticeable cost
@@ -60,26 +61,26 @@ def answer(request: Request) -> dict[str, Any]:
     compiles, notes = not reason, [reason] if reason else []
     devices = _devices(machine, compiles)
     with sharding.devices(devices):
-        made, note = _program(request, machine.devices)
-    batch = batch_shapes(made.layout)
-    if made.objective.guided_alignment:
+        trainer, note = _program(request, machine.devices)
+    batch = batch_shapes(trainer.layout)
+    if trainer.objective.guided_alignment:
         batch["decoder_alignment"] = batch["decoder_target_tokens"]
     try:
-        traced = _decoding(made, batch) if request.decode else made.trace(LANGUAGES, batch)
+        traced = _decoding(trainer, batch) if request.decode else trainer.trace(LANGUAGES, batch)
     except ValueError as error:
         raise ValueError(f"{error}{f' ({note})' if note else ''}") from None
-    state = made.shapes(LANGUAGES)
+    state = trainer.shapes(LANGUAGES)
     params = jax.tree.leaves(state.params)
-    whole = parameters.count(made.model).whole
+    counts = parameters.count(trainer.model).whole
     rows, length = batch["encoder_input_tokens"].shape
     return {
         "devices": machine.devices,
-        "mesh": dict(made.layout.mesh.shape),
+        "mesh": dict(trainer.layout.mesh.shape),
         "notes": [*([note] if note else []), *notes],
-        "parameters": vars(whole),
-        "parameter_bytes": _on_a_device(params),
-        "replicated_bytes": _on_a_device([p for p in params if p.sharding.is_fully_replicated]),
-        "optimizer_bytes": 0 if request.decode else _on_a_device(jax.tree.leaves(state.opt_state)),
+        "parameters": vars(counts),
+        "parameter_bytes": _device_bytes(params),
+        "replicated_bytes": _device_bytes([p for p in params if p.sharding.is_fully_replicated]),
+        "optimizer_bytes": 0 if request.decode else _device_bytes(jax.tree.leaves(state.opt_state)),
         "checkpoint_bytes": sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)),
         "work": flops.count(traced.jaxpr)._asdict(),
         "tokens_per_step": None if request.decode else rows * length,
@@ -92,13 +93,13 @@ def batch_shapes(layout: sharding.Layout) -> dict[str, jax.ShapeDtypeStruct]:
     """Returns the global batch of the configuration: BATCH_SIZE rows of TASK_FEATURE_LENGTHS."""
     rows, source, target = _batch_sizes()
 
-    def of(side: str, dtype: Any = jnp.int32) -> jax.ShapeDtypeStruct:
+    def shape(side: str, dtype: Any = jnp.int32) -> jax.ShapeDtypeStruct:
         length = source if side == "encoder" else target
         return jax.ShapeDtypeStruct((rows, length), dtype, sharding=layout.batch())
 
-    batch = {name: of(name.split("_")[0]) for name in trainer.FEATURES}
-    batch |= {name: of("decoder") for name in ("decoder_target_tokens", "decoder_language_ids")}
-    return {**batch, "decoder_loss_weights": of("decoder", jnp.float32)}
+    batch = {name: shape(name.split("_")[0]) for name in FEATURES}
+    batch |= {name: shape("decoder") for name in ("decoder_target_tokens", "decoder_language_ids")}
+    return {**batch, "decoder_loss_weights": shape("decoder", jnp.float32)}
 
 
 def data_parts(devices: int, *, rows: int, lengths: Sequence[int], model: Transformer) -> int:
@@ -116,19 +117,19 @@ def data_parts(devices: int, *, rows: int, lengths: Sequence[int], model: Transf
 
 def trainer_of(
     files: Sequence[str], bindings: Sequence[str], layout: sharding.Layout
-) -> tuple[trainer.Trainer, tuple[int, int, int]]:
+) -> tuple[Trainer, tuple[int, int, int]]:
     """Returns the configuration's trainer on another layout, and the sizes of its batch.
 
     The sizes are those of `batch_shapes`. The mesh of the configuration is ignored.
     """
     files, bindings = _load(files, bindings)
-    anywhere = ["sharding.device_mesh.axes={'data': -1, 'model': 1}", "sharding.Layout.over={}"]
-    config.load([AMOUNT, *files, MESH], [*bindings, *anywhere], may_leave_open=True)
-    made = dataclasses.replace(_trainer(), layout=layout)
-    return made, _batch_sizes()
+    default_mesh = ["sharding.device_mesh.axes={'data': -1, 'model': 1}", "sharding.Layout.over={}"]
+    config.load([AMOUNT, *files, MESH], [*bindings, *default_mesh], may_leave_open=True)
+    trainer = dataclasses.replace(_trainer(), layout=layout)
+    return trainer, _batch_sizes()
 
 
-def _program(request: Request, devices: int) -> tuple[trainer.Trainer, str]:
+def _program(request: Request, devices: int) -> tuple[Trainer, str]:
     """Returns the configuration's trainer and a note on its mesh, if it was chosen here."""
     files, bindings = _load(request.files, request.bindings)
     note = ""
@@ -155,39 +156,39 @@ def _load(files: Sequence[str], bindings: Sequence[str]) -> tuple[list[str], lis
     config.load([AMOUNT, *files], may_leave_open=True)
     if config.macro("MODEL") is None:
         raise ValueError(f"{', '.join(files)}: no MODEL; add a --gin_file of gin_configs/models")
-    if not config.binds(trainer.Trainer):
+    if not config.binds(Trainer):
         files = [RUN, *files]  # first, so that the papers' models override the batch
     config.load([AMOUNT, *files], bindings, may_leave_open=True)
     parameters.count(config.macro("MODEL"))  # or it is no model
     return files, bindings
 
 
-def _trainer() -> trainer.Trainer:
-    made = config.configured(trainer.Trainer)()
-    if made.teacher is not None:
+def _trainer() -> Trainer:
+    trainer = config.configured(Trainer)()
+    if trainer.teacher is not None:
         raise ValueError("mmt plan knows no teacher; omit gin_configs/runs/distill.gin")
-    return made
+    return trainer
 
 
-def _decoding(made: trainer.Trainer, batch: Any) -> jax.stages.Traced:
+def _decoding(trainer: Trainer, batch: Any) -> jax.stages.Traced:
     """Traces the first segment of a search with the default options.
 
     A batch has one row per part of the mesh's batch axis. Of the loop one step is counted, because
     the number of steps depends on the translations.
     """
-    rows, length = made.layout.parts("batch"), batch["encoder_input_tokens"].shape[1]
-    by_row = made.layout.batch()
+    rows, length = trainer.layout.parts("batch"), batch["encoder_input_tokens"].shape[1]
+    row_sharding = trainer.layout.batch()
 
     def place(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
         """Distributes rows of caches [L B H S K] and of arrays [B ...]; replicates counters."""
-        spec = PartitionSpec(*[None] * (leaf.ndim == 5), *by_row.spec if leaf.ndim else ())
-        at = NamedSharding(by_row.mesh, spec)
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=at)
+        spec = PartitionSpec(*[None] * (leaf.ndim == 5), *row_sharding.spec if leaf.ndim else ())
+        leaf_sharding = NamedSharding(row_sharding.mesh, spec)
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf_sharding)
 
-    source = jax.ShapeDtypeStruct((rows, length), jnp.int32, sharding=by_row)
-    params = made.shapes(LANGUAGES).params
-    with made.layout.active():
-        return model_search.trace(made.model, params, DEFAULT, source=source, place=place)
+    source = jax.ShapeDtypeStruct((rows, length), jnp.int32, sharding=row_sharding)
+    params = trainer.shapes(LANGUAGES).params
+    with trainer.layout.active():
+        return model_search.trace(trainer.model, params, DEFAULT, source=source, place=place)
 
 
 def _compiled(traced: jax.stages.Traced) -> dict[str, Any]:
@@ -232,11 +233,9 @@ def _batch_sizes() -> tuple[int, int, int]:
     return rows, lengths["inputs"], lengths["targets"]
 
 
-def _on_a_device(leaves: Sequence[jax.ShapeDtypeStruct]) -> int:
-    """Returns the bytes that the fullest device holds of these arrays."""
-    return sum(
-        math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf in leaves
-    )
+def _device_bytes(leaves: Sequence[jax.ShapeDtypeStruct]) -> int:
+    """Returns the bytes of these arrays that one device holds."""
+    return sum(map(sharding.device_bytes, leaves))
 
 
 def why_not(machine: topology.Topology) -> str:
@@ -259,16 +258,18 @@ def _devices(machine: topology.Topology, compiles: bool) -> Sequence[Any]:
 
     options = {"chip_config_name": "megacore"} if machine.kind == "v4" else {}
     try:
-        described = topologies.get_topology_desc(
+        described_topology = topologies.get_topology_desc(
             platform="tpu", topology_name=machine.name, **options
         )
     except jax.errors.JaxRuntimeError as error:
         raise ValueError(
             f"libtpu knows no topology {machine.name!r}: {str(error).splitlines()[0]}"
         ) from None
-    if len(described.devices) != machine.devices:
-        raise ValueError(f"{machine.name}: libtpu has {len(described.devices)} devices for it")
-    return described.devices
+    if len(described_topology.devices) != machine.devices:
+        raise ValueError(
+            f"{machine.name}: libtpu has {len(described_topology.devices)} devices for it"
+        )
+    return described_topology.devices
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class LanguageSize:
 
 @dataclass(frozen=True)
 class CorpusSizes:
-    """Sizes by the FLORES code of a language; `note` says how exact they are."""
+    """Sizes by the FLORES code of a language; `note` describes their accuracy."""
 
     sizes: Mapping[str, LanguageSize]
     note: str = ""
@@ -48,7 +48,14 @@ class CorpusSizes:
 
 @dataclass(frozen=True)
 class Exposure:
-    """What a run reads of a language: its share of the examples, source tokens, and passes."""
+    """The part of a language in a run.
+
+    Attributes:
+        pairs: training pairs of the language.
+        share: its share of the examples.
+        tokens: source tokens read.
+        passes: epochs over its pairs.
+    """
 
     pairs: int
     share: float
@@ -80,33 +87,37 @@ def read(source: str) -> CorpusSizes:
             sizes[code] = LanguageSize(count, *means.tolist())
     if not sizes:
         raise ValueError(f"{source}: a corpus without sizes: no language has training pairs")
-    about = isinstance(cache, forecast.Estimated)
-    note = f"tokens are estimates ({forecast.BYTES_A_TOKEN:g} bytes per token)" if about else ""
+    is_estimated = isinstance(cache, forecast.Estimated)
+    note = (
+        f"tokens are estimates ({forecast.BYTES_A_TOKEN:g} bytes per token)" if is_estimated else ""
+    )
     return CorpusSizes(sizes, note)
 
 
 def exposure(sizes: CorpusSizes, mixture: mixing.Mixing, tokens: float) -> dict[str, Exposure]:
-    """Returns what a run of this many source tokens reads of each language, the most read first.
+    """Returns the exposure of each language in a run of `tokens` source tokens, largest first.
 
     Raises:
         ValueError: the mixture's cap of passes is too low for the run.
     """
     counts = {code: size.pairs for code, size in sizes.sizes.items()}
-    plain = mixing.mixing_rates(counts, mixture.temperature)
-    examples = tokens / sum(plain[code] * size.source_tokens for code, size in sizes.sizes.items())
-    rates = plain
+    base_rates = mixing.mixing_rates(counts, mixture.temperature)
+    examples = tokens / sum(
+        base_rates[code] * size.source_tokens for code, size in sizes.sizes.items()
+    )
+    rates = base_rates
     if mixture.max_epochs is not None:
         rates = mixing.mixing_rates(counts, mixture.temperature, max_epochs=mixture.max_epochs,
                                     examples=round(examples))  # fmt: skip
         examples = tokens / sum(rates[c] * s.source_tokens for c, s in sizes.sizes.items())
-    shown = {
+    exposures = {
         code: Exposure(
             size.pairs, rates[code], examples * rates[code] * size.source_tokens,
             examples * rates[code] / size.pairs,
         )
         for code, size in sizes.sizes.items()
     }  # fmt: skip
-    return dict(sorted(shown.items(), key=lambda item: (-item[1].tokens, item[0])))
+    return dict(sorted(exposures.items(), key=lambda item: (-item[1].tokens, item[0])))
 
 
 class _Description:
@@ -138,23 +149,25 @@ class _Description:
             )
         for key in self.content:
             if key not in _KEYS:
-                raise ValueError(f"{self._at(key)}: unknown key {key!r}; "
+                raise ValueError(f"{self._location(key)}: unknown key {key!r}; "
                                  f"{suggest.choices(key, _KEYS)}")  # fmt: skip
         tokens = [self._tokens(key) for key in ("source_tokens", "target_tokens")]
         sizes: dict[str, LanguageSize] = {}
         for name, pairs in self.train.items():
-            at = self._at(name, "train")
+            location = self._location(name, "train")
             if isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 1:
                 raise ValueError(
-                    f"{at}: {name} = {pairs!r}; allowed: a number of pairs, 1 or more, since other "
-                    "languages have numbers"
+                    f"{location}: {name} = {pairs!r}; allowed: a number of pairs, 1 or more, since "
+                    "other languages have numbers"
                 )
             try:
                 code = languages.find(name).code
             except ValueError as error:
-                raise ValueError(f"{at}: {error}") from None
+                raise ValueError(f"{location}: {error}") from None
             if code in sizes:
-                raise ValueError(f"{at}: {name} ({code}) is listed already under another name")
+                raise ValueError(
+                    f"{location}: {name} ({code}) is listed already under another name"
+                )
             sizes[code] = LanguageSize(pairs, *tokens)
         missing = [key for key in ("source_tokens", "target_tokens") if key not in self.content]
         note = f"{' and '.join(missing)} per pair: {TOKENS:g} is assumed" if missing else ""
@@ -163,8 +176,8 @@ class _Description:
     def _tokens(self, key: str) -> float:
         value = self.content.get(key, TOKENS)
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise ValueError(f"{self._at(key)}: {key} = {value!r}; allowed: above 0")
+            raise ValueError(f"{self._location(key)}: {key} = {value!r}; allowed: above 0")
         return float(value)
 
-    def _at(self, key: str, table: str = "") -> str:
+    def _location(self, key: str, table: str = "") -> str:
         return toml_place.located(self.text, self.file, key, table)

@@ -21,11 +21,12 @@ from mmt.plan import collectives, topology
 from mmt.plan.parameters import readable
 from mmt.system import environment
 from mmt.system.progress import track
+from mmt.system.text_table import aligned
 
 Number = int | float | None  # None: not known
 _GIB = 2**30
-_SENT = {"all-reduce": 2.0}  # bytes that a ring sends per byte of the result; others send 1
-_NEEDED = re.compile(r"(?:Used |temporaries \()([\d.]+)([KMGT])")
+_RING_FACTOR = {"all-reduce": 2.0}  # bytes that a ring sends per byte of the result; others send 1
+_NEEDED_BYTES = re.compile(r"(?:Used |temporaries \()([\d.]+)([KMGT])")
 _UNITS = {unit: 1024**power for power, unit in enumerate("KMGT", 1)}
 CHANGES = (
     "recompute (transformer.Config.remat = 'full')",
@@ -58,8 +59,8 @@ class TopologyPlan:
         if memory := self.answer.get("memory"):
             program = memory["generated_code"] if self.machine.tpu else 0
             temporary = memory["temp"] + program
-            kept = memory["argument"] + memory["output"] - memory["alias"]
-            total = kept + temporary
+            resident_bytes = memory["argument"] + memory["output"] - memory["alias"]
+            total = resident_bytes + temporary
         elif (exhausted := self.answer.get("exhausted")) and (stated := needed(exhausted)):
             resident = self.answer["parameter_bytes"] + self.answer["optimizer_bytes"]
             if "temporaries (" in exhausted:
@@ -85,8 +86,9 @@ class TopologyPlan:
             return False
         if sizes["total"] is not None:
             return sizes["total"] <= self.machine.chip.memory
-        least = 2 * self.answer["parameter_bytes"] + self.answer["optimizer_bytes"]  # and gradients
-        return False if least > self.machine.chip.memory else None
+        # Parameters, gradients and the optimizer state.
+        least_bytes = 2 * self.answer["parameter_bytes"] + self.answer["optimizer_bytes"]
+        return False if least_bytes > self.machine.chip.memory else None
 
     @property
     def exchanges(self) -> list[collectives.Collective] | None:
@@ -108,9 +110,9 @@ class TopologyPlan:
             return seconds
         work, replicated = self.answer["work"], self.answer["replicated_bytes"]
         state = 3 * self.answer["parameter_bytes"] + 2 * self.answer["optimizer_bytes"]
-        moved = work["bytes"] / devices + 3 * replicated + state
+        bytes_moved = work["bytes"] / devices + 3 * replicated + state
         seconds |= {
-            "compute": work["flops"] / devices / chip.flops, "memory": moved / chip.bandwidth
+            "compute": work["flops"] / devices / chip.flops, "memory": bytes_moved / chip.bandwidth
         }  # fmt: skip
         if self.exchanges is not None:
             seconds["interconnect"] = sum(self.collective_seconds().values())
@@ -176,10 +178,10 @@ class TopologyPlan:
         """Returns the plan as text, one fact per line."""
         sizes, parts = self.bytes_per_device, self.roofline
         mesh = " x ".join(f"{name} {size}" for name, size in self.answer["mesh"].items())
-        whole, fits = self.answer["parameters"], {True: "yes", False: "NO", None: "not known"}
+        counts, fits = self.answer["parameters"], {True: "yes", False: "NO", None: "not known"}
         lines = [
             ("devices", f"{self.answer['devices']:,} ({self.machine.name}), mesh {mesh}"),
-            ("parameters", f"{readable(whole['total'])}, {readable(whole['active'])} active"),
+            ("parameters", f"{readable(counts['total'])}, {readable(counts['active'])} active"),
             ("fits", fits[self.fits]),
             *((f"  {name}", f"{_gib(size)} per device") for name, size in sizes.items()),
             ("FLOPs per step", f"{self.answer['work']['flops']:.4g}"),
@@ -214,7 +216,7 @@ class TopologyPlan:
             return 0.0
         rate = self.machine.rate(all_to_all=kind == "all-to-all", devices=group)
         assert rate is not None
-        sent = collective.bytes * _SENT.get(kind, 1.0) * (group - 1) / group
+        sent = collective.bytes * _RING_FACTOR.get(kind, 1.0) * (group - 1) / group
         return collective.executed * sent / rate
 
 
@@ -292,9 +294,7 @@ class MeshComparison:
             fits = {True: "yes", False: "NO", None: "?"}[plan.fits]
             size = "?" if total is None else f"{total / _GIB:.2f}"
             rows.append((name, fits, size, *megabytes, readable_seconds(plan.step_seconds)))
-        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join([*map(str.rstrip, lines), *errors])
+        return "\n".join([*aligned(rows), *errors])
 
 
 def compare_meshes(
@@ -312,20 +312,24 @@ def compare_meshes(
 
 
 def needed(message: str) -> float | None:
-    """Returns the bytes per device that a RESOURCE_EXHAUSTED message says are needed."""
-    match = _NEEDED.search(message)
+    """Returns the needed bytes per device that a RESOURCE_EXHAUSTED message states."""
+    match = _NEEDED_BYTES.search(message)
     return float(match[1]) * _UNITS[match[2]] if match else None
 
 
 def _failure(machine: topology.Topology, status: int, stderr: str) -> str:
     """Returns why the compiling process ended without an answer."""
-    failed = re.search(r"(Check failed: .*)", stderr)
-    raised = re.findall(r"^\w+(?:\.\w+)*(?:Error|Exception): .*", stderr, re.MULTILINE)
-    why = failed[1] if failed else (raised or stderr.strip().splitlines() or [""])[-1]
+    check_failure = re.search(r"(Check failed: .*)", stderr)
+    exceptions = re.findall(r"^\w+(?:\.\w+)*(?:Error|Exception): .*", stderr, re.MULTILINE)
+    reason = (
+        check_failure[1]
+        if check_failure
+        else (exceptions or stderr.strip().splitlines() or [""])[-1]
+    )
     if status < 0:
         name = signal.Signals(-status).name
-        return f"the compiler gave up on {machine.name} ({name}): {why}"
-    return f"the compiling process failed ({status}): {why}"
+        return f"the compiler gave up on {machine.name} ({name}): {reason}"
+    return f"the compiling process failed ({status}): {reason}"
 
 
 def _gib(size: Number) -> str:

@@ -18,7 +18,7 @@ class Work(NamedTuple):
     bytes: float
 
     def __add__(self, other: Any) -> "Work":
-        return Work(*(a + b for a, b in zip(self, other, strict=True)))
+        return Work(*(left + right for left, right in zip(self, other, strict=True)))
 
     def times(self, count: int) -> "Work":
         return Work(self.flops * count, self.bytes * count)
@@ -32,7 +32,7 @@ def count(jaxpr: Any) -> Work:
     """
     total = Work(0.0, 0.0)
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
-        name, inner = equation.primitive.name, list(_inner(equation.params))
+        name, inner = equation.primitive.name, list(_inner_jaxprs(equation.params))
         if name in ("dot_general", "ragged_dot", "ragged_dot_general"):
             total += _product(equation)
         elif name == "cond":
@@ -44,7 +44,7 @@ def count(jaxpr: Any) -> Work:
     return total
 
 
-def _inner(params: dict[str, Any]) -> Iterator[Any]:
+def _inner_jaxprs(params: dict[str, Any]) -> Iterator[Any]:
     """Yields the jaxprs among an equation's parameters."""
     for value in params.values():
         for candidate in value if isinstance(value, tuple | list) else (value,):
@@ -61,5 +61,5 @@ def _product(equation: Any) -> Work:
         depth = math.prod(left.shape[axis] for axis in contracted)
     else:  # [rows in] with [groups in out]
         depth = left.shape[-1]
-    moved = sum(a.size * a.dtype.itemsize for a in (left, right, result))
-    return Work(2.0 * result.size * depth, float(moved))
+    bytes_moved = sum(a.size * a.dtype.itemsize for a in (left, right, result))
+    return Work(2.0 * result.size * depth, float(bytes_moved))

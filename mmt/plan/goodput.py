@@ -18,9 +18,9 @@ from mmt import checked
 from mmt.checked import within
 
 HOUR = 3600.0
-_MOST = 200_000  # failures of a simulated run, after which it is given up
-_TRIALS = 40  # runs of each interval in the search for the best one
-_GRID = 1.25  # ratio of neighbours in the search for the best interval
+_MAX_FAILURES = 200_000  # failures of a simulated run, after which it is given up
+_SEARCH_RUNS = 40  # runs of each interval in the search for the best one
+_GRID_RATIO = 1.25  # ratio of neighbours in the search for the best interval
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class FailingRun:
 
     @property
     def restart(self) -> float:
-        """Returns the seconds from a failure, with a host at hand, to the first step."""
+        """Returns the seconds from a failure to the first step, if a host is available."""
         return self.failures.restart_seconds + self.restore
 
 
@@ -150,8 +150,9 @@ def daly(save: float, mean_between: float) -> float:
 
 
 def expected_seconds(run: FailingRun, interval: float) -> float:
-    """Returns Daly's (2006, equation 20) mean total time, for exponential failures and hosts that
-    are always at hand; inf where it overflows. It has neither `write` nor `start`.
+    """Returns Daly's (2006, equation 20) mean total time; inf where it overflows.
+
+    It assumes exponential failures and enough spare hosts, and ignores `write` and `start`.
     """
     mean = run.mean_between
     if math.isinf(mean):
@@ -164,15 +165,15 @@ def expected_seconds(run: FailingRun, interval: float) -> float:
 
 
 def simulate(
-    run: FailingRun, interval: float, randoms: Sequence[np.random.Generator] | None = None
+    run: FailingRun, interval: float, generators: Sequence[np.random.Generator] | None = None
 ) -> Goodput:
     """Simulates `run.failures.runs` runs.
 
     Args:
         run: the run and its machine.
         interval: seconds of training between checkpoints; the end of a run has one too.
-        randoms: the random numbers of each run; by default of `run.failures.seed`. Each start draws
-            one, `exponential(mean_between)`: the seconds until the next failure.
+        generators: the random numbers of each run; by default from `run.failures.seed`. Each start
+            draws `exponential(mean_between)`: the seconds until the next failure.
 
     Raises:
         ValueError: an interval that is not positive; a run that does not end within 200,000
@@ -181,11 +182,16 @@ def simulate(
     if not interval > 0:
         raise ValueError(f"interval = {interval}; allowed: above 0")
     seeds = np.random.SeedSequence(run.failures.seed).spawn(run.failures.runs)
-    randoms = randoms or [np.random.default_rng(seed) for seed in seeds]
-    done = [_Run(run, interval, random).finish() for random in randoms]
-    parts = {name: float(np.mean([one.parts[name] for one in done])) for name in done[0].parts}
-    seconds = np.sort([one.now for one in done])
-    return Goodput(interval, seconds, parts, float(np.mean([one.failures for one in done])))
+    generators = generators or [np.random.default_rng(seed) for seed in seeds]
+    runs = [_SimulatedRun(run, interval, generator).finish() for generator in generators]
+    parts = {
+        name: float(np.mean([simulated.parts[name] for simulated in runs]))
+        for name in runs[0].parts
+    }
+    seconds = np.sort([simulated.now for simulated in runs])
+    return Goodput(
+        interval, seconds, parts, float(np.mean([simulated.failures for simulated in runs]))
+    )
 
 
 def best(run: FailingRun) -> Goodput:
@@ -199,13 +205,13 @@ def best(run: FailingRun) -> Goodput:
     if math.isinf(run.mean_between):
         return simulate(run, run.work)
     guess = max(daly(run.save, run.mean_between), run.write, 1.0)
-    fewer = dataclasses.replace(run.failures, runs=min(run.failures.runs, _TRIALS))
-    trial = dataclasses.replace(run, failures=fewer)
+    trial_failures = dataclasses.replace(run.failures, runs=min(run.failures.runs, _SEARCH_RUNS))
+    trial_run = dataclasses.replace(run, failures=trial_failures)
 
     def interval(power: int) -> float:
-        return min(guess * _GRID**power, run.work)
+        return min(guess * _GRID_RATIO**power, run.work)
 
-    mean = functools.cache(lambda power: simulate(trial, interval(power)).mean)
+    mean = functools.cache(lambda power: simulate(trial_run, interval(power)).mean)
     power = 0
     for step in (1, -1):
         while abs(power + step) <= 12 and mean(power + step) < mean(power):
@@ -213,86 +219,110 @@ def best(run: FailingRun) -> Goodput:
     return simulate(run, interval(power))
 
 
-class _Run:
-    """One simulated run: `now` is its clock, `left` the work that no checkpoint holds yet."""
+class _SimulatedRun:
+    """One simulated run.
+
+    Attributes:
+        now: seconds since its first start.
+        left: seconds of work that no checkpoint holds yet.
+        failures: their number.
+        repaired: times at which failed hosts come back.
+        parts: as `Goodput.parts`.
+    """
 
     def __init__(self, run: FailingRun, interval: float, random: np.random.Generator) -> None:
         self.run, self.interval, self.random = run, interval, random
         self.now, self.left, self.failures = 0.0, run.work, 0
-        self.repaired: list[float] = []  # times at which hosts come back
+        self.repaired: list[float] = []
         self.parts = dict.fromkeys(
             ("training", "saves", "lost work", "restarts", "waiting for hosts",
              "fewer hosts"), 0.0,
         )  # fmt: skip
 
-    def finish(self) -> "_Run":
+    def finish(self) -> "_SimulatedRun":
         """Runs to the end."""
         overhead = self.run.start
         while self.left > 0:
-            self._wait()
-            overhead = self._go(overhead)
-            if self.failures > _MOST:
+            self._wait_for_hosts()
+            overhead = self._train_until_event(overhead)
+            if self.failures > _MAX_FAILURES:
                 raise ValueError(
-                    f"the run does not end: {_MOST:,} failures, and {self.left / HOUR:,.0f} of "
-                    f"{self.run.work / HOUR:,.0f} hours of training are left; a failure comes "
-                    f"every {self.run.mean_between:,.0f} s on average, a restart takes "
-                    f"{self.run.restart:,.0f} s"
+                    f"the run does not end: {_MAX_FAILURES:,} failures, and "
+                    f"{self.left / HOUR:,.0f} of {self.run.work / HOUR:,.0f} hours of training "
+                    f"are left; a failure comes every {self.run.mean_between:,.0f} s on average, "
+                    f"a restart takes {self.run.restart:,.0f} s"
                 )
         return self
 
-    def _hosts(self) -> int:
-        """Returns the hosts that train now: all, or (elastic) a divisor of their number; or 0."""
-        self.repaired = [time for time in self.repaired if time > self.now]
-        machine, failures = self.run, self.run.failures
-        there = machine.hosts + failures.spare_hosts - len(self.repaired)
-        if there >= machine.hosts:
-            return machine.hosts
-        return _divisor(machine.hosts, there) if failures.elastic else 0
+    def _training_hosts(self) -> int:
+        """Returns the number of hosts that train now: all; fewer, if elastic; or 0."""
+        self.repaired = [repair_time for repair_time in self.repaired if repair_time > self.now]
+        run, failures = self.run, self.run.failures
+        available = run.hosts + failures.spare_hosts - len(self.repaired)
+        if available >= run.hosts:
+            return run.hosts
+        return _divisor(run.hosts, available) if failures.elastic else 0
 
-    def _wait(self) -> None:
-        """Waits until hosts are there."""
-        while not self._hosts():
-            until = min(self.repaired)
-            self.parts["waiting for hosts"] += until - self.now
-            self.now = until
+    def _wait_for_hosts(self) -> None:
+        """Advances the clock until enough hosts are available."""
+        while not self._training_hosts():
+            first_repair = min(self.repaired)
+            self.parts["waiting for hosts"] += first_repair - self.now
+            self.now = first_repair
 
-    def _go(self, overhead: float) -> float:
-        """Trains until a failure, more hosts or the end; returns the next restart's seconds."""
-        run, hosts = self.run, self._hosts()
+    def _train_until_event(self, overhead: float) -> float:
+        """Trains until a failure, a repaired host or the end.
+
+        overhead: seconds of the start or restart. Returns those of the next one.
+        """
+        run, hosts = self.run, self._training_hosts()
         speed = hosts / run.hosts
         rate = run.failures.rate(run.chips * speed, hosts)
-        fails = self.random.exponential(1 / rate) if rate else math.inf
-        late = max(run.write - self.interval, 0.0)  # a checkpoint waits for the one before
-        cycle = self.interval + run.save + late
-        full = math.ceil(self.left / (self.interval * speed) - 1e-12)
-        last = self.left / speed - (full - 1) * self.interval
-        waits = (full - 2) * late + max(run.write - last, 0.0) if full > 1 else 0.0
-        ends = overhead + self.left / speed + full * run.save + waits + run.write
-        grows = math.inf
+        failure_time = self.random.exponential(1 / rate) if rate else math.inf
+        # A checkpoint waits until the one before is written.
+        write_delay = max(run.write - self.interval, 0.0)
+        cycle = self.interval + run.save + write_delay
+        checkpoints = math.ceil(self.left / (self.interval * speed) - 1e-12)
+        last_interval = self.left / speed - (checkpoints - 1) * self.interval
+        write_waits = (
+            (checkpoints - 2) * write_delay + max(run.write - last_interval, 0.0)
+            if checkpoints > 1
+            else 0.0
+        )
+        end_time = overhead + self.left / speed + checkpoints * run.save + write_waits + run.write
+        regrow_time = math.inf
         if speed < 1 and self.repaired:  # at the first checkpoint after a host has come back
-            back = max(min(self.repaired) - self.now - overhead, 0.0)
-            after = math.ceil((back + late) / cycle) * cycle
-            grows = overhead + (after - late + run.write if after else 0.0)
-        if ends <= min(fails, grows):
-            self._account(overhead, self.left, full * run.save + waits + run.write, speed)
-            self.now += ends
+            repair_delay = max(min(self.repaired) - self.now - overhead, 0.0)
+            checkpoint_delay = math.ceil((repair_delay + write_delay) / cycle) * cycle
+            regrow_time = overhead + (
+                checkpoint_delay - write_delay + run.write if checkpoint_delay else 0.0
+            )
+        if end_time <= min(failure_time, regrow_time):
+            self._add_parts(
+                overhead, self.left, checkpoints * run.save + write_waits + run.write, speed
+            )
+            self.now += end_time
             self.left = 0.0
             return 0.0
-        until = min(fails, grows)
-        cycles = max(math.floor((until - overhead - run.write + late) / cycle + 1e-12), 0)
-        cycles = min(cycles, full - 1)  # all are complete at the end alone
-        saved = cycles * self.interval * speed
-        saves = cycles * run.save + max(cycles - 1, 0) * late
-        self._account(min(overhead, until), saved, saves, speed)
-        self.left -= saved
-        self.now += until
-        self.parts["lost work"] += max(until - overhead, 0.0) - saves - cycles * self.interval
-        if fails <= grows:
+        event_time = min(failure_time, regrow_time)
+        cycles = max(
+            math.floor((event_time - overhead - run.write + write_delay) / cycle + 1e-12), 0
+        )
+        cycles = min(cycles, checkpoints - 1)  # all are complete at the end alone
+        saved_work = cycles * self.interval * speed
+        save_seconds = cycles * run.save + max(cycles - 1, 0) * write_delay
+        self._add_parts(min(overhead, event_time), saved_work, save_seconds, speed)
+        self.left -= saved_work
+        self.now += event_time
+        self.parts["lost work"] += (
+            max(event_time - overhead, 0.0) - save_seconds - cycles * self.interval
+        )
+        if failure_time <= regrow_time:
             self.failures += 1
             self.repaired.append(self.now + run.failures.repair_hours * HOUR)
         return run.restart
 
-    def _account(self, overhead: float, work: float, saves: float, speed: float) -> None:
+    def _add_parts(self, overhead: float, work: float, saves: float, speed: float) -> None:
         self.parts["restarts"] += overhead
         self.parts["training"] += work
         self.parts["fewer hosts"] += work / speed - work
@@ -300,14 +330,15 @@ class _Run:
 
 
 @functools.cache
-def _divisor(number: int, most: int) -> int:
+def _divisor(number: int, max_divisor: int) -> int:
     """Returns the largest divisor of `number` that is at most `most`; 0 if `most` is 0."""
-    return next((size for size in range(most, 0, -1) if number % size == 0), 0)
+    return next((size for size in range(max_divisor, 0, -1) if number % size == 0), 0)
 
 
 def with_rates(run: FailingRun, mean_between: float) -> FailingRun:
-    """Returns the run on a machine whose mean time between failures is this many seconds, and that
-    always has a host at hand: the case of the formulas.
+    """Returns the run on a machine for which the formulas hold.
+
+    Its mean time between failures is `mean_between` seconds, and a spare host is always available.
     """
     rates = dataclasses.replace(
         run.failures, chip_hours=0.0, host_hours=0.0,

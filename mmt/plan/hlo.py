@@ -58,12 +58,12 @@ def split_shape(rest: str) -> tuple[str, str]:
 
 def sizes(shape: str) -> list[int]:
     """Returns the bytes of every array in a shape."""
-    found = []
+    array_bytes = []
     for dtype, dims in _ARRAY.findall(_COMMENT.sub("", shape)):
         bits = re.search(r"\d+", dtype)
         size = _BYTES.get(dtype, int(bits[0]) / 8 if bits else 0)
-        found.append(int(size * math.prod(_dims(dims))))
-    return found
+        array_bytes.append(int(size * math.prod(_dims(dims))))
+    return array_bytes
 
 
 def dimensions(shape: str) -> list[int]:
@@ -74,9 +74,9 @@ def dimensions(shape: str) -> list[int]:
 
 def operands(rest: str) -> list[str]:
     """Returns the names of an instruction's operands."""
-    after = _COMMENT.sub("", split_shape(rest)[1])
-    inside = re.search(r"\(([^()]*)\)", after)
-    return re.findall(r"%?([\w.$-]+)(?:,|$)", inside[1]) if inside else []
+    attributes = _COMMENT.sub("", split_shape(rest)[1])
+    arguments = re.search(r"\(([^()]*)\)", attributes)
+    return re.findall(r"%?([\w.$-]+)(?:,|$)", arguments[1]) if arguments else []
 
 
 def _dims(text: str) -> list[int]:
@@ -86,8 +86,8 @@ def _dims(text: str) -> list[int]:
 def called(rest: str) -> list[str]:
     """Returns the names of the computations that an instruction calls."""
     names = []
-    for single, several in _CALLED.findall(rest):
-        names += [single] if single else [name.strip(" %") for name in several.split(",")]
+    for single, listed in _CALLED.findall(rest):
+        names += [single] if single else [name.strip(" %") for name in listed.split(",")]
     return names
 
 

@@ -83,25 +83,25 @@ def read(text: str) -> Profile:
     reader = _Reader(computations)
     rows: dict[tuple[str, int], Products] = {}
     cycles: dict[str, float] = defaultdict(float)
-    others: dict[str, float] = defaultdict(float)
+    other_bytes: dict[str, float] = defaultdict(float)
     for computation, rest, times in reader.executed(entry, 1):
         opcode = hlo.opcode(rest)
         if opcode in _FREE or opcode.endswith(_DONE) or _COLLECTIVE.match(opcode):
             continue
         part = _part(rest)
         if flops := reader.flops(computation, rest):
-            moved = reader.moved(computation, rest)
-            intensity = round(math.log2(max(flops[1], 1.0) / max(moved, 1)))
+            bytes_moved = reader.memory_bytes(computation, rest)
+            intensity = round(math.log2(max(flops[1], 1.0) / max(bytes_moved, 1)))
             row = rows.setdefault((part, intensity), Products(part))
             row.flops += times * flops[0]
             row.padded += times * flops[1]
-            row.bytes += times * moved
+            row.bytes += times * bytes_moved
             row.executed += times
         elif estimate := _CYCLES.search(rest):
             cycles[part] += times * int(estimate[1])
         else:
-            others[part] += times * reader.moved(computation, rest)
-    return Profile([rows[key] for key in sorted(rows)], dict(cycles), dict(others))
+            other_bytes[part] += times * reader.memory_bytes(computation, rest)
+    return Profile([rows[key] for key in sorted(rows)], dict(cycles), dict(other_bytes))
 
 
 def _part(rest: str) -> str:
@@ -141,14 +141,18 @@ class _Reader:
 
     @functools.cache  # noqa: B019 -- a reader lives as long as its text
     def _fused(self, computation: str) -> tuple[float, float] | None:
-        found = [
+        inner_flops = [
             flops
             for rest in self.computations.get(computation, {}).values()
             if (flops := self.flops(computation, rest))
         ]
-        return (sum(f for f, _ in found), sum(p for _, p in found)) if found else None
+        return (
+            (sum(f for f, _ in inner_flops), sum(p for _, p in inner_flops))
+            if inner_flops
+            else None
+        )
 
-    def moved(self, computation: str, rest: str) -> int:
+    def memory_bytes(self, computation: str, rest: str) -> int:
         """Returns the bytes of memory that an instruction reads and writes."""
         opcode, names = hlo.opcode(rest), hlo.operands(rest)
         written = sum(hlo.sizes(hlo.split_shape(rest)[0]))
@@ -166,30 +170,34 @@ class _Reader:
         return written + sum(self._size(computation, name) for name in names)
 
     @functools.cache  # noqa: B019
-    def _read(self, computation: str, index: int, whole: int) -> int:
+    def _read(self, computation: str, index: int, parameter_bytes: int) -> int:
         """Returns the bytes that a fused computation reads of its parameter `index`."""
         instructions = self.computations.get(computation, {})
         pattern = re.compile(rf" parameter\({index}\)")
         name = next((name for name, rest in instructions.items() if pattern.search(rest)), None)
         if name is None or name == "ROOT":
-            return whole
+            return parameter_bytes
         total, aliases = 0, {name}
         for rest in instructions.values():
-            used = [i for i, operand in enumerate(hlo.operands(rest)) if operand in aliases]
-            if not used:
+            operand_indices = [
+                i for i, operand in enumerate(hlo.operands(rest)) if operand in aliases
+            ]
+            if not operand_indices:
                 continue
             opcode = hlo.opcode(rest)
             if opcode == "dynamic-slice":
                 total += sum(hlo.sizes(hlo.split_shape(rest)[0]))
-            elif opcode == "dynamic-update-slice" and used == [0]:
+            elif opcode == "dynamic-update-slice" and operand_indices == [0]:
                 continue  # updated in place
             elif opcode == "fusion":
-                total += sum(self._read(hlo.called(rest)[0], i, whole) for i in used)
+                total += sum(
+                    self._read(hlo.called(rest)[0], i, parameter_bytes) for i in operand_indices
+                )
             else:
-                return whole
-        return min(total, whole)
+                return parameter_bytes
+        return min(total, parameter_bytes)
 
-    def _written(self, computation: str, whole: int) -> int:
+    def _written(self, computation: str, result_bytes: int) -> int:
         """Returns the bytes that a fused computation writes: of an update in place, its slice."""
         instructions = self.computations.get(computation, {})
         root = instructions.get("ROOT", "")
@@ -197,7 +205,7 @@ class _Reader:
         if hlo.opcode(root) == "tuple":
             results = [instructions.get(name, "") for name in hlo.operands(root)]
         if not all(results):
-            return whole
+            return result_bytes
         return sum(self._result(computation, result) for result in results)
 
     def _result(self, computation: str, rest: str) -> int:
@@ -224,20 +232,22 @@ def _convolution(rest: str, left: list[int], right: list[int]) -> tuple[float, f
     """
     labels = _LABELS.search(rest)
     assert labels, rest[:200]
-    out = hlo.dimensions(hlo.split_shape(rest)[0])
-    by_label = [dict(zip(*pair, strict=True)) for pair in zip(labels.groups(), (left, right, out),
-                                                              strict=True)]  # fmt: skip
+    output = hlo.dimensions(hlo.split_shape(rest)[0])
+    shapes = (left, right, output)
+    by_label = [dict(zip(*pair, strict=True)) for pair in zip(labels.groups(), shapes, strict=True)]
     depth, features = by_label[1]["i"], by_label[2]["f"]
     window = re.search(r"window=\{([^}]*)\}", rest)
-    met = 1.0
+    window_elements = 1.0
     for axis, size in enumerate(_per_axis(window[1] if window else "", "size", "1")):
         options = {
             name: _per_axis(window[1] if window else "", name, default)[axis]
             for name, default in (("stride", "1"), ("pad", "0_0"), ("lhs_dilate", "1"),
                                   ("rhs_dilate", "1"))
         }  # fmt: skip
-        met *= _met(int(size), by_label[0][str(axis)], by_label[2][str(axis)], options)
-    flops = 2.0 * math.prod(out) * depth * met
+        window_elements *= _mean_window(
+            int(size), by_label[0][str(axis)], by_label[2][str(axis)], options
+        )
+    flops = 2.0 * math.prod(output) * depth * window_elements
     return flops, flops * padding(depth) * padding(features)
 
 
@@ -245,19 +255,23 @@ def _per_axis(window: str, name: str, default: str) -> list[str]:
     """Returns the values of a window's option, one for each spatial dimension."""
     axes = re.search(r"size=(\S+)", window)
     count = len(axes[1].split("x")) if axes else 0
-    given = re.search(rf"{name}=(\S+)", window)
-    return given[1].split("x") if given else [default] * count
+    values = re.search(rf"{name}=(\S+)", window)
+    return values[1].split("x") if values else [default] * count
 
 
-def _met(size: int, left: int, out: int, options: dict[str, str]) -> float:
+def _mean_window(size: int, left: int, output_size: int, options: dict[str, str]) -> float:
     """Returns the mean number of elements that a position of the window's output reads."""
     stride, lower = int(options["stride"]), int(options["pad"].split("_")[0])
-    dilate, spread = int(options["lhs_dilate"]), int(options["rhs_dilate"])
-    places = (
-        o * stride + k * spread - lower for o, k in itertools.product(range(out), range(size))
+    lhs_dilation, rhs_dilation = int(options["lhs_dilate"]), int(options["rhs_dilate"])
+    positions = (
+        o * stride + k * rhs_dilation - lower
+        for o, k in itertools.product(range(output_size), range(size))
     )
-    met = sum(place % dilate == 0 and 0 <= place // dilate < left for place in places)
-    return met / out
+    window_hits = sum(
+        position % lhs_dilation == 0 and 0 <= position // lhs_dilation < left
+        for position in positions
+    )
+    return window_hits / output_size
 
 
 def _dot(rest: str, left: list[int], right: list[int]) -> tuple[float, float]:

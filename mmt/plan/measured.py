@@ -1,4 +1,4 @@
-"""The constants of saving and restarting that a run has measured of itself (`timings.jsonl`)."""
+"""Reads rates of saving and restarting from the `timings.jsonl` of a run."""
 
 import statistics
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from mmt import timings
 from mmt.run import Run
 
 _READING = "reading the checkpoint"  # a part of a start
-_SIMILAR = 10.0  # ratio of sizes up to which rates are used without a warning
+_MAX_SIZE_RATIO = 10.0  # ratio of sizes up to which rates are used without a warning
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,15 @@ class MeasuredRun:
     restart_seconds: float
     parts: dict[str, float]
 
-    def note(self, planned: float) -> str:
-        """Returns where the constants are from. planned: bytes of a host in the run to forecast."""
+    def note(self, host_bytes: float) -> str:
+        """Returns a note on the source of the constants.
+
+        host_bytes: bytes of a checkpoint per host, in the run to forecast.
+        """
         text = f"saving and restarting as measured in {self.directory}"
-        if planned > _SIMILAR * self.bytes:
+        if host_bytes > _MAX_SIZE_RATIO * self.bytes:
             text += (f"; its checkpoint has {self.bytes / 1e6:,.1f} MB per host, this one "
-                     f"{planned / 1e6:,.1f}: seconds that do not depend on the size are counted "
+                     f"{host_bytes / 1e6:,.1f}: seconds that do not depend on the size are counted "
                      "as if they did")  # fmt: skip
         return text
 
@@ -59,8 +62,8 @@ def read(directory: str | Path) -> MeasuredRun:
     saves = [row for row in rows if "save" in row]
     restarts = [row for row in rows if row.get("read_bytes") and _READING in row["parts"]]
     if not saves or not restarts:
-        lacks = "no save" if not saves else "no restart: stop it once, and run it again"
-        raise ValueError(f"{run.timings} has {lacks}")
+        reason = "no save" if not saves else "no restart: stop it once, and run it again"
+        raise ValueError(f"{run.timings} has {reason}")
     hosts = restarts[-1]["processes"]
     parts = {
         name: statistics.median(row["parts"].get(name, 0.0) for row in restarts)

@@ -17,9 +17,10 @@ from mmt import config, sharding
 from mmt.plan import compile, estimate, mesh_cost, parameters, step_time, topology
 from mmt.plan.estimate import TopologyPlan
 from mmt.system.progress import track
+from mmt.system.text_table import aligned
 
-SHOWN = 5
-_EXPERTS = {"batch": ("data", "expert"), "group": ("data", "expert"), "expert": "expert",
+TABLE_ROWS = 5
+_EXPERT_RULES = {"batch": ("data", "expert"), "group": ("data", "expert"), "expert": "expert",
             "expert_group": "data"}  # fmt: skip
 
 
@@ -105,16 +106,14 @@ class MeshSearch:
         """Returns the five fastest meshes as a table, and the gin lines of the best one."""
         head = ("mesh", "step", "compute", "memory", "links", "GiB", "MFU", "from")
         rows: list[tuple[str, ...]] = [head]
-        for row in self.ranked[:SHOWN]:
+        for row in self.ranked[:TABLE_ROWS]:
             step, size = row.step, row.plan.bytes_per_device["total"]
             assert size is not None
             shares = (f"{value / step.seconds:.0%}" for value in step.limits.values())
             rows.append((row.layout.name, estimate.readable_seconds(step.seconds), *shares,
                          f"{size / 2**30:.2f}", f"{self.mfu(row):.0%}",
                          "program" if row.compiled else "shapes"))  # fmt: skip
-        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
-        lines = [line.rstrip() for line in lines] if self.ranked else ["no mesh fits"]
+        lines = list(aligned(rows)) if self.ranked else ["no mesh fits"]
         total = len(self.ranked) + sum(self.refused.values()) + len(self.errors)
         lines += ["", f"{total} meshes; {len(self.ranked)} fit"]
         lines += [f"{count} left out: {reason}" for reason, count in self.refused.items()]
@@ -153,9 +152,9 @@ def search(
         raise ValueError(f"--search {compiled}; allowed: 0 or more meshes to compile")
     if compiled and (reason := compile.why_not(machine)):
         raise ValueError(f"--search {compiled}: {reason}; --search 0 ranks by shapes")
-    found = _estimated(machine, files, bindings)
-    ranked, errors = list(found.ranked), dict[str, str]()
-    programs = []
+    estimated = _search_by_shapes(machine, files, bindings)
+    ranked, errors = list(estimated.ranked), dict[str, str]()
+    compiled_meshes = []
     for row in track(ranked[:compiled], "compiling the fastest meshes") if compiled else ():
         try:
             plan = estimate.plan([*files, compile.MESH], [*bindings, *row.layout.bindings], name)
@@ -163,44 +162,46 @@ def search(
             errors[row.layout.name] = str(error)
             continue
         if plan.fits:
-            programs.append(dataclasses.replace(row, plan=plan, compiled=True))
+            compiled_meshes.append(dataclasses.replace(row, plan=plan, compiled=True))
         else:
             errors[row.layout.name] = f"the program does not fit: {plan.notes[-1]}"
-    programs.sort(key=lambda row: row.step.seconds)
-    return dataclasses.replace(found, ranked=[*programs, *ranked[compiled:]], errors=errors)
+    compiled_meshes.sort(key=lambda row: row.step.seconds)
+    return dataclasses.replace(
+        estimated, ranked=[*compiled_meshes, *ranked[compiled:]], errors=errors
+    )
 
 
 def candidates(devices: int) -> list[MeshLayout]:
     """Returns all layouts for a number of devices, those of gin_configs/meshes first."""
-    layouts = list(_files(devices))
+    layouts = list(_configured_layouts(devices))
     known = {_key(layout) for layout in layouts}
-    for layout in _factorisations(devices):
+    for layout in _factorised_layouts(devices):
         if _key(layout) not in known:
             known.add(_key(layout))
             layouts.append(layout)
     return layouts
 
 
-def _estimated(
+def _search_by_shapes(
     machine: topology.Topology, files: Sequence[str], bindings: Sequence[str]
 ) -> MeshSearch:
     """Returns the search by shapes alone."""
     layouts = candidates(machine.devices)
-    single = MeshLayout({"data": 1, "model": 1}, {})
-    made, rows = compile.trainer_of(files, bindings, single.layout())
-    shapes = mesh_cost.Shapes(made)
-    alone = mesh_cost.MeshCost(made, shapes, rows)
-    flops = 3 * sum(product.flops for product in alone.products())
-    whole = vars(parameters.count(made.model).whole)
+    single_device = MeshLayout({"data": 1, "model": 1}, {})
+    single_trainer, rows = compile.trainer_of(files, bindings, single_device.layout())
+    shapes = mesh_cost.Shapes(single_trainer)
+    single_cost = mesh_cost.MeshCost(single_trainer, shapes, rows)
+    flops = 3 * sum(product.flops for product in single_cost.products())
+    counts = vars(parameters.count(single_trainer.model).whole)
     ranked, refused = [], Counter[str]()
     for layout in layouts:
         try:
-            placed = dataclasses.replace(made, layout=layout.layout())
-            cost = mesh_cost.MeshCost(placed, shapes, rows)
+            trainer = dataclasses.replace(single_trainer, layout=layout.layout())
+            cost = mesh_cost.MeshCost(trainer, shapes, rows)
         except ValueError:
             refused["batch, groups, experts, heads, mlp, vocabulary or emb_dim do not divide"] += 1
             continue
-        row = RankedMesh(layout, TopologyPlan(machine, _answer(machine, layout, cost, whole)))
+        row = RankedMesh(layout, TopologyPlan(machine, _answer(machine, layout, cost, counts)))
         if row.plan.fits:
             ranked.append(row)
         else:
@@ -232,7 +233,7 @@ def _answer(
     }  # fmt: skip
 
 
-def _files(devices: int) -> Iterator[MeshLayout]:
+def _configured_layouts(devices: int) -> Iterator[MeshLayout]:
     """Yields the layouts of gin_configs/meshes that the number of devices admits."""
     for file in estimate.meshes():
         config.load([file])
@@ -244,20 +245,20 @@ def _files(devices: int) -> Iterator[MeshLayout]:
             continue
 
 
-def _factorisations(devices: int) -> Iterator[MeshLayout]:
+def _factorised_layouts(devices: int) -> Iterator[MeshLayout]:
     """Yields every mesh of data x model and data x expert x model, also fully sharded."""
     for model in _divisors(devices):
-        rest = devices // model
-        axes = {"data": rest, "model": model}
+        batch_devices = devices // model
+        axes = {"data": batch_devices, "model": model}
         yield MeshLayout(axes, {})
-        if rest > 1:
+        if batch_devices > 1:
             yield MeshLayout(axes, {"embed": ["data", None]})
-        for expert in _divisors(rest):
-            if 1 < expert < rest:
-                axes = {"data": rest // expert, "expert": expert, "model": model}
-                yield MeshLayout(axes, _EXPERTS)
+        for expert in _divisors(batch_devices):
+            if 1 < expert < batch_devices:
+                axes = {"data": batch_devices // expert, "expert": expert, "model": model}
+                yield MeshLayout(axes, _EXPERT_RULES)
                 embed = [("data", "expert"), "data", None]
-                yield MeshLayout(axes, {**_EXPERTS, "embed": embed})
+                yield MeshLayout(axes, {**_EXPERT_RULES, "embed": embed})
 
 
 def _divisors(number: int) -> list[int]:

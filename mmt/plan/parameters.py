@@ -72,14 +72,14 @@ def count(model: Transformer) -> Parameters:
     if not isinstance(model, Transformer):
         raise ValueError(f"MODEL is {model!r}; allowed: a transformer.Transformer")
     config, shapes = model.config, parameter_names.shapes(model)
-    sparse = {name.removesuffix("router") for name in shapes if name.endswith("/mlp/router")}
-    experts = config.moe.num_experts if sparse else 0
-    choices = _choices(model) if sparse else 0
+    expert_layers = {name.removesuffix("router") for name in shapes if name.endswith("/mlp/router")}
+    experts = config.moe.num_experts if expert_layers else 0
+    choices = _choices(model) if expert_layers else 0
     target = "target_embed" if config.target_vocab_size else "source_embed"
     total = dict.fromkeys(PARTS, 0)
     active = dict.fromkeys(PARTS, 0)
     for name, shape in shapes.items():
-        part, size = _part(name, sparse), math.prod(shape)
+        part, size = _part(name, expert_layers), math.prod(shape)
         total[part] += size
         if part == "experts":
             active[part] += size // experts * choices
@@ -99,9 +99,9 @@ def readable(count: int) -> str:
     return str(count)
 
 
-def _part(name: str, sparse: set[str]) -> str:
-    """Returns the part of a flat name; `sparse` are the prefixes '…/mlp/' of expert layers."""
-    *above, owner, leaf = name.split("/")
+def _part(name: str, expert_layers: set[str]) -> str:
+    """Returns the part of a flat name; `expert_layers` has the prefixes '…/mlp/'."""
+    *prefix, owner, leaf = name.split("/")
     if owner in ("source_embed", "target_embed"):
         return "embeddings"
     if owner == "logits":
@@ -113,9 +113,9 @@ def _part(name: str, sparse: set[str]) -> str:
     if owner == "shared":  # the MLP beside the experts
         return "dense MLPs"
     if owner == "mlp":
-        return "experts" if name.removesuffix(leaf) in sparse else "dense MLPs"
+        return "experts" if name.removesuffix(leaf) in expert_layers else "dense MLPs"
     assert owner.endswith("attention") or owner == "relative_bias", name
-    return f"{above[0]} attention"
+    return f"{prefix[0]} attention"
 
 
 def _choices(model: Transformer) -> int:

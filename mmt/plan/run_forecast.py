@@ -68,8 +68,9 @@ class RunForecast:
     Attributes:
         plan: the compiled step, and the machine.
         step: its forecast, without waiting for input.
-        conditions, failures: what was assumed.
-        sizes, languages: of the corpus, and what the run reads of each; None without a corpus.
+        conditions, failures: assumptions.
+        sizes: of the corpus; None without a corpus.
+        languages: the exposure of each language; None without a corpus.
         interval: seconds of training between saves, by checkpoint.Policy; None: the best one.
         vocabularies: pieces of source and target, for the size of the cache.
         measured: the run whose rates of saving and restarting are used; None: no run.
@@ -92,8 +93,9 @@ class RunForecast:
 
     @functools.cached_property
     def input(self) -> dict[str, float]:
-        """Returns tokens per second of a host, both sides: `needed` and `measured`; and the
-        seconds that a step waits for them.
+        """Returns the rates of a host's input and the seconds that a step waits for it.
+
+        `needed` and `measured` are tokens per second, source and target together.
         """
         tokens = self.plan.answer["tokens_per_step"] * (1 + self._target_share)
         measured = self.conditions.input_rate * self.conditions.input_cores
@@ -111,10 +113,10 @@ class RunForecast:
             return 1.0
         sizes = self.sizes.sizes
         target = sum(
-            shown.tokens / sizes[code].source_tokens * sizes[code].target_tokens
-            for code, shown in self.languages.items()
+            exposure.tokens / sizes[code].source_tokens * sizes[code].target_tokens
+            for code, exposure in self.languages.items()
         )
-        return target / sum(shown.tokens for shown in self.languages.values())
+        return target / sum(exposure.tokens for exposure in self.languages.values())
 
     @property
     def step_seconds(self) -> float:
@@ -123,19 +125,20 @@ class RunForecast:
 
     @property
     def checkpoint(self) -> dict[str, float]:
-        """Returns the bytes of a checkpoint, and the seconds to save and to restore it. Training
-        waits during `blocked_seconds` of a save.
+        """Returns the bytes of a checkpoint, and the seconds to save and to restore it.
+
+        Training waits during `blocked_seconds` of a save.
         """
         size, rates = self.plan.answer["checkpoint_bytes"], self.conditions
-        of_host = size / self.plan.machine.hosts
-        save = of_host / rates.storage_rate
+        host_bytes = size / self.plan.machine.hosts
+        save = host_bytes / rates.storage_rate
         return {
             "bytes": float(size),
             "save_seconds": save,
-            "blocked_seconds": min(of_host / rates.blocked_rate, save)
+            "blocked_seconds": min(host_bytes / rates.blocked_rate, save)
             if rates.blocked_rate else save,
-            "restore_seconds": of_host / rates.restore_rate
-            if rates.restore_rate else save + of_host / rates.verify_rate,
+            "restore_seconds": host_bytes / rates.restore_rate
+            if rates.restore_rate else save + host_bytes / rates.verify_rate,
         }  # fmt: skip
 
     @functools.cached_property
@@ -155,11 +158,12 @@ class RunForecast:
     @property
     def failing(self) -> FailingRun:
         """Returns the run as the simulator takes it."""
-        saved, machine = self.checkpoint, self.plan.machine
+        checkpoint, machine = self.checkpoint, self.plan.machine
         return FailingRun(
-            self.steps * self.step_seconds, saved["blocked_seconds"], saved["restore_seconds"],
+            self.steps * self.step_seconds,
+            checkpoint["blocked_seconds"], checkpoint["restore_seconds"],
             machine.chips, machine.hosts, self.failures,
-            write=saved["save_seconds"] - saved["blocked_seconds"],
+            write=checkpoint["save_seconds"] - checkpoint["blocked_seconds"],
         )  # fmt: skip
 
     @functools.cached_property
@@ -212,7 +216,7 @@ class RunForecast:
 
     @property
     def notes(self) -> list[str]:
-        """Returns what limits the forecast, and what would make the run better."""
+        """Returns limits of the forecast, and improvements of the run."""
         notes = [*self.plan.notes, *self.step.notes]
         if self.sizes is not None and self.sizes.note:
             notes.append(self.sizes.note)
@@ -264,7 +268,7 @@ class RunForecast:
             "input_tokens_per_second_and_host": self.input,
             "cache": self.cache,
             "languages": None if self.languages is None else {
-                code: dataclasses.asdict(shown) for code, shown in self.languages.items()
+                code: dataclasses.asdict(exposure) for code, exposure in self.languages.items()
             },
             "shares": self.shares,
             "assumptions": {"conditions": dataclasses.asdict(self.conditions),
@@ -276,14 +280,14 @@ class RunForecast:
 def record_bytes(
     source_tokens: float, target_tokens: float, vocabularies: tuple[int, int]
 ) -> float:
-    """Returns the bytes of a pair in the token cache, for made-up ids of a natural frequency.
+    """Returns the bytes of a pair in the token cache, for synthetic ids with Zipf's frequencies.
 
     >>> record_bytes(30, 30, (64_000, 32_000))
     167.0
     """
     sides = []
     for tokens, pieces in zip((source_tokens, target_tokens), vocabularies, strict=True):
-        places = (np.arange(max(round(tokens), 1)) + 0.5) / max(round(tokens), 1)
-        sides.append(np.exp(places * math.log(pieces)).astype(int))  # Zipf: uniform in log(rank)
+        quantiles = (np.arange(max(round(tokens), 1)) + 0.5) / max(round(tokens), 1)
+        sides.append(np.exp(quantiles * math.log(pieces)).astype(int))  # Zipf: uniform in log(rank)
     lengths = 9  # bytes in `<language>.lengths.npy` and `<language>.longest.npy`
     return float(len(records.encode(sides[0], sides[1], 1)) + RECORD_BYTES + lengths)

@@ -1,7 +1,7 @@
-"""From gin files to the forecast of a run: conditions, corpus, and the compiled step.
+"""Builds the forecast of a run from gin files: conditions, corpus, and the compiled step.
 
-Compiling takes minutes for the largest models. With a directory the compiled step is kept there in
-`program-KEY.json`, and used again for the same model, run, mesh, topology and compiler.
+Compiling takes minutes for the largest models. With a directory, the compiled step is stored there
+as `program-KEY.json` and reused for the same model, run, mesh, topology and compiler.
 """
 
 import dataclasses
@@ -24,10 +24,10 @@ from mmt.plan.run_forecast import RunConditions, RunForecast
 from mmt.system.atomic import write_json
 
 # Bindings without effect on the compiled step.
-_OF_THE_FORECAST = ("run_forecast.", "goodput.", "mixing.", "checkpoint.", "pipeline.", "recipe.",
+_FORECAST_BINDINGS = ("run_forecast.", "goodput.", "mixing.", "checkpoint.", "pipeline.", "recipe.",
                     "hooks.", "validation.", "schedule.")  # fmt: skip
 Settings = TypeVar("Settings", RunConditions, Failures)
-_MACROS = ("TOKENS", "PRICE", "MEASURED", "CORPUS", "MIXTURE_OR_TASK_NAME", "MODEL_DIR",
+_FORECAST_MACROS = ("TOKENS", "PRICE", "MEASURED", "CORPUS", "MIXTURE_OR_TASK_NAME", "MODEL_DIR",
            "TEMPERATURE", "TRAIN_STEPS", "CHECKPOINT_PERIOD", "EVAL_PERIOD",
            "CACHE_DIR")  # fmt: skip
 
@@ -61,15 +61,18 @@ def forecast(
     config.load([AMOUNT, *run, *files], bindings, may_leave_open=True)
     conditions, failures = config.configured(RunConditions)(), config.configured(Failures)()
     run_directory = config.macro("MEASURED")
-    known = measured.read(run_directory) if run_directory else None
-    if known:
-        conditions, failures = _with(conditions, known), _with(failures, known)
+    measured_run = measured.read(run_directory) if run_directory else None
+    if measured_run:
+        conditions, failures = (
+            _with_measured(conditions, measured_run),
+            _with_measured(failures, measured_run),
+        )
     tokens = config.macro("TOKENS")
     if isinstance(tokens, bool) or not isinstance(tokens, int | float) or not tokens > 0:
         raise ValueError(f"TOKENS = {tokens!r}; allowed: above 0")
     corpus, mixture = config.macro("CORPUS"), config.configured(Mixing)()
     sizes = corpus_sizes.read(corpus) if corpus else None
-    shown = corpus_sizes.exposure(sizes, mixture, float(tokens)) if sizes else None
+    exposures = corpus_sizes.exposure(sizes, mixture, float(tokens)) if sizes else None
     if sizes and config.bound(train_batches, "schedule"):
         text = "shares and passes are planned ones, which pipeline.train_batches.schedule changes"
         sizes = dataclasses.replace(sizes, note="; ".join(filter(None, (sizes.note, text))))
@@ -77,40 +80,40 @@ def forecast(
     target = config.macro("TARGET_VOCAB_SIZE", 0) or vocabulary
     policy = config.configured(Policy)()
     plan = _program(files, bindings, name, _key(name), directory)
-    made = RunForecast(
-        plan, step_time.forecast(plan), conditions, failures, sizes, shown,
-        vocabularies=(vocabulary, target), measured=known,
+    run_forecast = RunForecast(
+        plan, step_time.forecast(plan), conditions, failures, sizes, exposures,
+        vocabularies=(vocabulary, target), measured=measured_run,
     )  # fmt: skip
-    return _saving(made, policy)
+    return _with_interval(run_forecast, policy)
 
 
-def _with(settings: Settings, known: measured.MeasuredRun) -> Settings:
+def _with_measured(settings: Settings, measured_run: measured.MeasuredRun) -> Settings:
     """Returns the settings with the measured values of those that no gin binding sets."""
     fields = {field.name for field in dataclasses.fields(settings)}
-    names = fields & {field.name for field in dataclasses.fields(known)}
-    free = [name for name in names if config.bound(type(settings), name) is None]
-    return dataclasses.replace(settings, **{name: getattr(known, name) for name in free})
+    names = fields & {field.name for field in dataclasses.fields(measured_run)}
+    unbound = [name for name in names if config.bound(type(settings), name) is None]
+    return dataclasses.replace(settings, **{name: getattr(measured_run, name) for name in unbound})
 
 
-def _saving(made: RunForecast, policy: Policy) -> RunForecast:
+def _with_interval(run_forecast: RunForecast, policy: Policy) -> RunForecast:
     """Returns the forecast with the interval of the policy: of `minutes`, or of the checkpoints."""
-    interval = policy.period * made.step_seconds
+    interval = policy.period * run_forecast.step_seconds
     if policy.minutes:
-        least = made.checkpoint["save_seconds"] / policy.saving_share
-        interval = min(interval, max(policy.minutes * 60, least))
-    return dataclasses.replace(made, interval=interval)
+        min_interval = run_forecast.checkpoint["save_seconds"] / policy.saving_share
+        interval = min(interval, max(policy.minutes * 60, min_interval))
+    return dataclasses.replace(run_forecast, interval=interval)
 
 
 def _key(name: str) -> str:
-    """Returns a hash of all that the compiled step depends on."""
-    used = {
+    """Returns a hash of everything that the compiled step depends on."""
+    relevant = {
         binding: repr(value)
         for binding, value in config.flat().items()
-        if binding not in _MACROS and not binding.startswith(_OF_THE_FORECAST)
+        if binding not in _FORECAST_MACROS and not binding.startswith(_FORECAST_BINDINGS)
     }
     versions = [_version(package) for package in ("mmt", "jax", "libtpu")]
     level = os.environ.get("JAX_OPTIMIZATION_LEVEL", "")
-    content = json.dumps([name, sorted(used.items()), versions, level])
+    content = json.dumps([name, sorted(relevant.items()), versions, level])
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
@@ -124,23 +127,23 @@ def _version(package: str) -> str:
 def _program(
     files: Sequence[str], bindings: Sequence[str], name: str, key: str, directory: Path | None
 ) -> estimate.TopologyPlan:
-    """Returns the plan of the step, from the directory if it is there under this key."""
+    """Returns the plan of the step, from the directory if it is stored there under this key."""
     file = directory / f"program-{key}.json" if directory else None
     if file and file.is_file():
         answer = {**_read(file), "tokens": float(config.macro("TOKENS"))}
         return estimate.TopologyPlan(topology.parse(name), answer)
-    made = estimate.plan(files, bindings, name)
+    plan = estimate.plan(files, bindings, name)
     if file:
-        write_json(file, dict(made.answer))
-    return made
+        write_json(file, dict(plan.answer))
+    return plan
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Returns a kept answer. Raises ValueError if the file is none."""
+    """Returns a stored answer of `compile`. Raises ValueError for another file."""
     try:
-        kept = json.loads(file.read_text("utf-8"))
+        stored_answer = json.loads(file.read_text("utf-8"))
     except ValueError as error:
         raise ValueError(f"{file}: not a compiled step: {error}; remove it") from None
-    if not isinstance(kept, dict) or "work" not in kept:
+    if not isinstance(stored_answer, dict) or "work" not in stored_answer:
         raise ValueError(f"{file}: not a compiled step; remove it")
-    return kept
+    return stored_answer

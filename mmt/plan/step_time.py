@@ -1,4 +1,4 @@
-"""Forecasts the seconds of a training step from what `mmt.plan.compile` found: a `StepTime`.
+"""Forecasts the seconds of a training step from the answer of `mmt.plan.compile`.
 
 A step is the sum of its instructions: XLA for TPUs executes one after another. Within a product,
 memory and matrix unit overlap, so it takes the longer of both. Collectives overlap with nothing.
@@ -54,7 +54,7 @@ def forecast(plan: TopologyPlan) -> StepTime:
     profile, notes = answer.get("profile"), []
     parts: dict[str, float] = {}
     if profile is None or (chip.clock is None and profile["cycles"]):
-        parts["products"], parts["state"] = _arithmetic(answer, peak, bandwidth)
+        parts["products"], parts["state"] = _seconds_from_shapes(answer, peak, bandwidth)
         compute = answer["work"]["flops"] / answer["devices"] / peak
         compute = compute if compute >= parts["products"] else 0.0
         notes.append(
@@ -62,18 +62,22 @@ def forecast(plan: TopologyPlan) -> StepTime:
             "norms, dropout, sorting, copies) is not included; on v3 it is 20 to 45 % of a step"
         )
     else:
-        parts = _instructions(profile, peak, bandwidth, chip.clock or 1.0)
+        parts = _seconds_of_program(profile, peak, bandwidth, chip.clock or 1.0)
         rows = [(row["padded"] / peak, row["bytes"] / bandwidth) for row in profile["products"]]
-        compute = math.fsum(busy for busy, moving in rows if busy >= moving)
+        compute = math.fsum(
+            compute_seconds
+            for compute_seconds, memory_seconds in rows
+            if compute_seconds >= memory_seconds
+        )
     limits = {"compute": compute, "memory": math.fsum(parts.values()) - compute}
-    exchanges = {
+    collective_seconds = {
         kind: seconds / chip.link_share for kind, seconds in plan.collective_seconds().items()
     }
-    limits["links"] = math.fsum(exchanges.values())
-    notes.append(_range(plan))
-    ideal = answer["work"]["flops"] / answer["devices"] / chip.flops
-    parts = dict(sorted({**parts, **exchanges}.items(), key=lambda part: -part[1]))
-    return StepTime(parts, ideal, limits, tuple(notes))
+    limits["links"] = math.fsum(collective_seconds.values())
+    notes.append(_checked_range(plan))
+    ideal_seconds = answer["work"]["flops"] / answer["devices"] / chip.flops
+    parts = dict(sorted({**parts, **collective_seconds}.items(), key=lambda part: -part[1]))
+    return StepTime(parts, ideal_seconds, limits, tuple(notes))
 
 
 def check(machine: Topology) -> None:
@@ -85,7 +89,7 @@ def check(machine: Topology) -> None:
         )
 
 
-def _instructions(
+def _seconds_of_program(
     profile: Mapping[str, Any], peak: float, bandwidth: float, clock: float
 ) -> dict[str, float]:
     """Returns the seconds of a compiled program's instructions, by part of the model."""
@@ -100,7 +104,9 @@ def _instructions(
     return parts
 
 
-def _arithmetic(answer: Mapping[str, Any], peak: float, bandwidth: float) -> tuple[float, float]:
+def _seconds_from_shapes(
+    answer: Mapping[str, Any], peak: float, bandwidth: float
+) -> tuple[float, float]:
     """Returns the seconds of products, and of reading and writing the state, from shapes alone."""
     work, devices = answer["work"], answer["devices"]
     products = max(work["flops"] / devices / peak, work["bytes"] / devices / bandwidth)
@@ -108,14 +114,17 @@ def _arithmetic(answer: Mapping[str, Any], peak: float, bandwidth: float) -> tup
     return products, state / bandwidth
 
 
-def _range(plan: TopologyPlan) -> str:
+def _checked_range(plan: TopologyPlan) -> str:
     """Returns how well the forecast was checked, or that the machine is outside that range."""
-    (least, most), (short, long) = CHECKED_DEVICES, CHECKED_RATIOS
-    compared = f"forecasts of published steps took {short:.2f} to {long:.2f} times as long as these"
+    (min_devices, max_devices), (low_ratio, high_ratio) = CHECKED_DEVICES, CHECKED_RATIOS
+    comparison = (
+        f"forecasts of published steps took {low_ratio:.2f} to {high_ratio:.2f} times as long as "
+        "these"
+    )
     devices = plan.answer["devices"]
-    if plan.machine.kind == CHECKED_KIND and least <= devices <= most:
-        return compared
+    if plan.machine.kind == CHECKED_KIND and min_devices <= devices <= max_devices:
+        return comparison
     return (
-        f"outside the checked range: {compared}, all on {CHECKED_KIND} with {least} to {most:,} "
-        f"cores; this is {plan.machine.name}"
+        f"outside the checked range: {comparison}, all on {CHECKED_KIND} with {min_devices} "
+        f"to {max_devices:,} cores; this is {plan.machine.name}"
     )

@@ -70,11 +70,11 @@ class Topology:
         As JAX places them, a group covers whole dimensions where it can, with two links each, and
         of another one a line, with one link in each direction of its rings.
         """
-        left, links = max(1, devices // self.chip.devices), 0
+        remaining, links = max(1, devices // self.chip.devices), 0
         for side in sorted(self.shape, reverse=True):
-            if side > 1 and left % side == 0:
-                left, links = left // side, links + 2
-        return max(1, links + (left > 1))
+            if side > 1 and remaining % side == 0:
+                remaining, links = remaining // side, links + 2
+        return max(1, links + (remaining > 1))
 
 
 def parse(name: str) -> Topology:

@@ -18,12 +18,12 @@ from typing import Any
 
 import zstandard
 
-_LINES = 1000  # number of lines written at once
+_BUFFER_LINES = 1000  # number of lines written at once
 
 
 @contextlib.contextmanager
 def working(out: Path, key: str) -> Iterator[Path]:
-    """Yields a directory beside `out` for the unfinished work of a `key`.
+    """Yields a directory next to `out` for the unfinished work of a `key`.
 
     The directory is removed at the end, and after a ValueError. After any other interruption it is
     kept, until work with another key for `out` begins. Raises ValueError if another process uses
@@ -32,15 +32,15 @@ def working(out: Path, key: str) -> Iterator[Path]:
     with disk_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
     work = out.parent / f".{out.name}.{key}.unfinished"
-    for left in out.parent.glob(f".{glob.escape(out.name)}.*.unfinished"):
-        if left != work:
-            with locked(left) as ours:
-                if ours:
-                    shutil.rmtree(left)
+    for stale in out.parent.glob(f".{glob.escape(out.name)}.*.unfinished"):
+        if stale != work:
+            with locked(stale) as is_locked:
+                if is_locked:
+                    shutil.rmtree(stale)
     with disk_errors(out):
         work.mkdir(exist_ok=True)
-    with locked(work) as ours:
-        if not ours:
+    with locked(work) as is_locked:
+        if not is_locked:
             raise ValueError(f"another process is making {out} (in {work}); wait for it")
         try:
             yield work
@@ -61,27 +61,27 @@ def replacing(directory: Path, unless: Callable[[], bool]) -> Iterator[Path]:
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{directory.name}.building-"
-    for left in directory.parent.glob(f"{glob.escape(prefix)}*"):
-        with contextlib.suppress(FileNotFoundError), locked(left) as ours:
-            if ours:
-                shutil.rmtree(left, ignore_errors=True)
-    before = _identity(directory)
+    for stale in directory.parent.glob(f"{glob.escape(prefix)}*"):
+        with contextlib.suppress(FileNotFoundError), locked(stale) as is_locked:
+            if is_locked:
+                shutil.rmtree(stale, ignore_errors=True)
+    identity = _identity(directory)
     with contextlib.ExitStack() as stack:
-        ours = False
-        while not ours:  # else another process removed it as a killed one's
+        is_locked = False
+        while not is_locked:  # else another process removed it as a killed one's
             work = Path(tempfile.mkdtemp(prefix=prefix, dir=directory.parent))
             with contextlib.suppress(FileNotFoundError):
-                ours = stack.enter_context(locked(work)) and work.is_dir()
+                is_locked = stack.enter_context(locked(work)) and work.is_dir()
         try:
             work.chmod(0o755)
             yield work
             while not _moved(work, directory):
-                if _identity(directory) != before and unless():
+                if _identity(directory) != identity and unless():
                     return
                 with contextlib.suppress(FileNotFoundError):  # another process moved it
-                    old = tempfile.mkdtemp(prefix=prefix, dir=directory.parent)
-                    directory.rename(Path(old, "old"))
-                shutil.rmtree(old, ignore_errors=True)
+                    old_parent = tempfile.mkdtemp(prefix=prefix, dir=directory.parent)
+                    directory.rename(Path(old_parent, "old"))
+                shutil.rmtree(old_parent, ignore_errors=True)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
@@ -110,11 +110,11 @@ def locked(directory: Path) -> Iterator[bool]:
     handle = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        ours = True
+        is_locked = True
     except BlockingIOError:
-        ours = False
+        is_locked = False
     try:
-        yield ours
+        yield is_locked
     finally:
         os.close(handle)
 
@@ -134,7 +134,7 @@ def packed(path: Path) -> Iterator[Callable[[str], None]]:
 
     def write(line: str) -> None:
         buffer.append(line + "\n")
-        if len(buffer) == _LINES:
+        if len(buffer) == _BUFFER_LINES:
             flush()
 
     try:
@@ -156,9 +156,9 @@ def write_bytes(file: Path, content: bytes) -> None:
     """Writes a file atomically."""
     with disk_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        half = file.with_suffix(".half")
-        half.write_bytes(content)
-        half.replace(file)
+        unfinished = file.with_suffix(".half")
+        unfinished.write_bytes(content)
+        unfinished.replace(file)
 
 
 def read_json(file: Path) -> Any:

@@ -22,13 +22,13 @@ import zstandard
 RATIO, FREE = 200, 1 << 26  # text shrinks 3 to 20 times, bombs 1000 times or more
 WHOLE = 1 << 28  # most bytes of a file that is read at once
 
-_PIECE = 1 << 18
-_FRAMES: dict[str, Callable[[], Any]] = {
+_CHUNK_BYTES = 1 << 18
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
     ".bz2": bz2.BZ2Decompressor,
     ".xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
     ".zst": lambda: zstandard.ZstdDecompressor().decompressobj(),
 }
-_DAMAGE = (
+_DECODE_ERRORS = (
     EOFError, OSError, RuntimeError, ValueError, NotImplementedError, zlib.error, lzma.LZMAError,
     zipfile.BadZipFile, zstandard.ZstdError,
 )  # fmt: skip
@@ -40,22 +40,22 @@ def chunks(path: Path, start: int = 0) -> Iterator[bytes]:
     start: number of bytes, decompressed, to leave out at the start. A compressed file is
         decompressed up to there.
     """
-    place, member = _place(path)
-    with open(place, "rb") as file:
-        size, unpacked = place.stat().st_size, 0
+    disk_file, member = _file_and_member(path)
+    with open(disk_file, "rb") as file:
+        size, end = disk_file.stat().st_size, 0
         if member:
-            size = min(size, members(place)[member])
-        elif path.suffix not in (*_FRAMES, ".gz"):
-            unpacked = file.seek(start)
-        for piece in _unpacked(path, file, member):
-            before, unpacked = unpacked, unpacked + len(piece)
-            if unpacked > FREE and unpacked > RATIO * size:
+            size = min(size, members(disk_file)[member])
+        elif path.suffix not in (*_DECOMPRESSORS, ".gz"):
+            end = file.seek(start)
+        for piece in _decompressed(path, file, member):
+            begin, end = end, end + len(piece)
+            if end > FREE and end > RATIO * size:
                 raise ValueError(
                     f"{path}: expands to more than {RATIO} times its {size} bytes, like a bomb; "
                     "if it is text, decompress it first"
                 )
-            if unpacked > start:
-                yield piece[max(start - before, 0) :]
+            if end > start:
+                yield piece[max(start - begin, 0) :]
 
 
 def whole(path: Path) -> bytes:
@@ -70,9 +70,9 @@ def whole(path: Path) -> bytes:
 
 def name(path: Path) -> str:
     """Returns the name of a file without its compression: 'a.tsv' for `a.tsv.gz` or a zip of it."""
-    place, member = _place(path)
-    inner = PurePosixPath(member or place.name)
-    return inner.stem if inner.suffix in (*_FRAMES, ".gz") else inner.name
+    disk_file, member = _file_and_member(path)
+    inner = PurePosixPath(member or disk_file.name)
+    return inner.stem if inner.suffix in (*_DECOMPRESSORS, ".gz") else inner.name
 
 
 def file(path: Path) -> Path:
@@ -82,8 +82,8 @@ def file(path: Path) -> Path:
 
 def exists(path: Path) -> bool:
     """Returns whether a file exists, and the named member in it."""
-    place, member = _split(path)
-    return place.is_file() and (not member or member in members(place))
+    disk_file, member = _split(path)
+    return disk_file.is_file() and (not member or member in members(disk_file))
 
 
 def members(path: Path) -> dict[str, int]:
@@ -92,7 +92,7 @@ def members(path: Path) -> dict[str, int]:
         try:
             with zipfile.ZipFile(raw) as archive:
                 infos = archive.infolist()
-        except _DAMAGE as error:
+        except _DECODE_ERRORS as error:
             raise ValueError(f"{path}: damaged: {error}") from None
     sizes = {}
     for info in infos:
@@ -108,33 +108,35 @@ def members(path: Path) -> dict[str, int]:
     return sizes
 
 
-def _unpacked(path: Path, file: IO[bytes], member: str) -> Iterator[bytes]:
+def _decompressed(path: Path, file: IO[bytes], member: str) -> Iterator[bytes]:
     try:
         if not member:
             yield from _pieces(file, path.suffix)
             return
         with zipfile.ZipFile(file) as archive, archive.open(member) as inner:
             yield from _pieces(inner, PurePosixPath(member).suffix)
-    except _DAMAGE as error:
+    except _DECODE_ERRORS as error:
         raise ValueError(f"{path}: damaged: {error}") from None
 
 
-def _place(path: Path) -> tuple[Path, str]:
+def _file_and_member(path: Path) -> tuple[Path, str]:
     """Returns the file on disk and, for a zip, the name of the member."""
-    place, member = _split(path)
-    if place.suffix != ".zip" or not place.is_file():
-        return place, member
-    names = list(members(place))
+    disk_file, member = _split(path)
+    if disk_file.suffix != ".zip" or not disk_file.is_file():
+        return disk_file, member
+    names = list(members(disk_file))
     if member and member not in names:
-        raise ValueError(f"{place} has no member {member!r}; it has: {_listed(names)}")
+        raise ValueError(f"{disk_file} has no member {member!r}; it has: {_listed(names)}")
     if not member and len(names) != 1:
         raise ValueError(
-            f"{place} has {len(names)} members; name one, as {place.name}/{(names or ['a.tsv'])[0]}"
-            f"; it has: {_listed(names)}"
+            f"{disk_file} has {len(names)} members; name one, as "
+            f"{disk_file.name}/{(names or ['a.tsv'])[0]}; it has: {_listed(names)}"
         )
     if (member or names[0]).endswith(".zip"):
-        raise ValueError(f"{place}: its member {member or names[0]!r} is a zip; unpack it first")
-    return place, member or names[0]
+        raise ValueError(
+            f"{disk_file}: its member {member or names[0]!r} is a zip; unpack it first"
+        )
+    return disk_file, member or names[0]
 
 
 def _split(path: Path) -> tuple[Path, str]:
@@ -150,11 +152,11 @@ def _listed(names: list[str]) -> str:
 
 def _pieces(file: Any, suffix: str) -> Iterator[bytes]:
     """Yields the decompressed content of an open file, by its suffix; `file` can read bytes."""
-    if suffix in _FRAMES:
-        yield from _frames(file, _FRAMES[suffix])
+    if suffix in _DECOMPRESSORS:
+        yield from _frames(file, _DECOMPRESSORS[suffix])
         return
     inner = gzip.GzipFile(fileobj=file) if suffix == ".gz" else file
-    while piece := inner.read(_PIECE):
+    while piece := inner.read(_CHUNK_BYTES):
         yield piece
 
 
@@ -166,15 +168,15 @@ def _frames(file: Any, new: Callable[[], Any]) -> Iterator[bytes]:
     bomb's is 30,000 times as large.
     """
     frame, padding = None, b""
-    while packed := file.read(1 << 12):
-        packed = packed if frame else packed.lstrip(padding)
-        while packed:
+    while compressed := file.read(1 << 12):
+        compressed = compressed if frame else compressed.lstrip(padding)
+        while compressed:
             frame = frame or new()
-            chunk = frame.decompress(packed)
+            chunk = frame.decompress(compressed)
             if chunk:
                 yield chunk
-            packed = b""
+            compressed = b""
             if frame.eof:  # zeros may follow, as on a tape
-                packed, frame, padding = frame.unused_data.lstrip(b"\0"), None, b"\0"
+                compressed, frame, padding = frame.unused_data.lstrip(b"\0"), None, b"\0"
     if frame:
         raise EOFError("the file ends inside a frame")

@@ -105,7 +105,7 @@ def has_large_page_tunables() -> bool:
 
 
 def large_pages() -> str:
-    """Returns in words whether a training command on this machine uses large pages."""
+    """Returns a text on whether training commands on this machine use large pages."""
     if TUNABLES in os.environ:
         return f"set by {TUNABLES}={os.environ[TUNABLES]!r}"
     if not has_large_page_tunables():

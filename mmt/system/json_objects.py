@@ -27,8 +27,8 @@ def _object(line: str) -> dict[str, Any]:
         try:
             json.dumps(values, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
-            half = ascii(error.object[error.start])[1:-1]
-            raise ValueError(f"no text: {half}, half of a character") from error
+            surrogate = ascii(error.object[error.start])[1:-1]
+            raise ValueError(f"no text: {surrogate}, half of a character") from error
     if not isinstance(values, dict):
         raise ValueError(f"expected an object of keys and values, found {line[:40]!r}")
     return values

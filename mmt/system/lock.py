@@ -18,8 +18,8 @@ from pathlib import Path
 
 FILE = "run.lock"
 BEAT = 2.0  # seconds between updates of the counter
-_PATIENCE = 5  # number of beats without an update after which the holder counts as dead
-_WIDTH = 200  # bytes of the file, which is overwritten in place, also on a full disk
+_MISSED_BEATS = 5  # number of beats without an update after which the holder counts as dead
+_FILE_BYTES = 200  # bytes of the file, which is overwritten in place, also on a full disk
 
 _held: set[Path] = set()
 
@@ -42,32 +42,32 @@ def held(
     if path in _held:
         yield
         return
-    refused, handle, new = "", -1, not path.parent.exists()
+    message, handle, is_new = "", -1, not path.parent.exists()
     if first:
         try:
             handle = _acquire(path)
         except ValueError as error:
-            refused = str(error)
+            message = str(error)
         except OSError as error:
             reason = error.strerror or error
-            refused = f"{directory} cannot be written: cannot lock {path}: {reason}"
-    if refused := agree(refused):
-        raise ValueError(refused)
-    stop, beats = threading.Event(), None
+            message = f"{directory} cannot be written: cannot lock {path}: {reason}"
+    if message := agree(message):
+        raise ValueError(message)
+    stop, beat_thread = threading.Event(), None
     _held.add(path)
     try:
         if handle >= 0:
-            beats = threading.Thread(target=_beat, args=(handle, stop), daemon=True)
-            beats.start()
+            beat_thread = threading.Thread(target=_beat, args=(handle, stop), daemon=True)
+            beat_thread.start()
         yield
     finally:
         _held.discard(path)
-        if beats:
+        if beat_thread:
             stop.set()
-            beats.join()
+            beat_thread.join()
             path.unlink(missing_ok=True)
             os.close(handle)
-            if new:
+            if is_new:
                 with contextlib.suppress(OSError):  # not empty: the run has written files
                     path.parent.rmdir()
 
@@ -79,7 +79,7 @@ def _acquire(path: Path) -> int:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not _is(path, handle):  # its holder has removed it meanwhile
+            if not _is_same_file(path, handle):  # its holder has removed it meanwhile
                 os.close(handle)
                 continue
             _wait_for_other_host(path)
@@ -93,7 +93,7 @@ def _acquire(path: Path) -> int:
         return handle
 
 
-def _is(path: Path, handle: int) -> bool:
+def _is_same_file(path: Path, handle: int) -> bool:
     try:
         return os.path.samestat(path.stat(), os.fstat(handle))
     except FileNotFoundError:
@@ -102,15 +102,15 @@ def _is(path: Path, handle: int) -> bool:
 
 def _wait_for_other_host(path: Path) -> None:
     """Watches the counter of a lock that a run on another host did not release."""
-    before = _read(path)
-    if not before or before.get("host") == socket.gethostname():
+    last_seen = _read(path)
+    if not last_seen or last_seen.get("host") == socket.gethostname():
         return
     print(f"{path.parent} was not released by {_holder(path)}: checking whether it is alive",
           file=sys.stderr)  # fmt: skip
-    end = time.monotonic() + BEAT * _PATIENCE
-    while time.monotonic() < end:
+    deadline = time.monotonic() + BEAT * _MISSED_BEATS
+    while time.monotonic() < deadline:
         time.sleep(BEAT / 4)
-        if _read(path) != before:
+        if _read(path) != last_seen:
             raise ValueError(f"{path.parent} is in use by {_holder(path)}")
     print(f"it is not; taking over {path}", file=sys.stderr)
 
@@ -132,7 +132,7 @@ def _read(path: Path) -> dict[str, object]:
 
 def _write(handle: int, count: int) -> None:
     text = json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "count": count})
-    os.pwrite(handle, (text.ljust(_WIDTH - 1) + "\n").encode(), 0)
+    os.pwrite(handle, (text.ljust(_FILE_BYTES - 1) + "\n").encode(), 0)
     os.fsync(handle)
 
 

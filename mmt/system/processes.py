@@ -25,11 +25,11 @@ Work = Callable[[Any, Any, Callable[[int], None]], Any]
 Run = Callable[[str, Work, Sequence[Any], int], list[Any]]
 Stream = Callable[[Callable[[Any, Any], Any], Iterable[Any]], Iterator[Any]]
 
-_AHEAD = 4  # items of a stream that are read ahead for each process
+_READ_AHEAD = 4  # items of a stream that are read ahead for each process
 
 _SHARED: Any = None  # in a worker: the object shared by all tasks
-_COUNTED: Any = None
-_STOPPED: Any = None
+_COUNTER: Any = None
+_STOP: Any = None
 
 
 @contextlib.contextmanager
@@ -47,8 +47,8 @@ def workers(shared: Any, processes: int) -> Iterator[Run]:
     if processes <= 1:
         yield functools.partial(_run_here, shared)
         return
-    with _pool(shared, processes) as (pool, counted):
-        yield functools.partial(_run_in_pool, pool, counted)
+    with _pool(shared, processes) as (pool, counter):
+        yield functools.partial(_run_in_pool, pool, counter)
 
 
 @contextlib.contextmanager
@@ -67,26 +67,29 @@ def streaming(shared: Any, processes: int) -> Iterator[Stream]:
         yield lambda work, items: (work(shared, item) for item in items)
         return
     with _pool(shared, processes) as (pool, _):
-        yield functools.partial(_stream_in_pool, pool, processes * _AHEAD)
+        yield functools.partial(_stream_in_pool, pool, processes * _READ_AHEAD)
 
 
 @contextlib.contextmanager
 def _pool(shared: Any, processes: int) -> Iterator[tuple[ProcessPoolExecutor, Any]]:
     """Yields the process pool and its shared counter."""
     context = multiprocessing.get_context("spawn")  # forking a process with threads may hang
-    counted, stopped = context.Value("q", 0), context.Event()
+    counter, stop = context.Value("q", 0), context.Event()
     pool = ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_start, initargs=(shared, counted, stopped)
+        processes,
+        mp_context=context,
+        initializer=_initialise_worker,
+        initargs=(shared, counter, stop),
     )
     try:
-        yield pool, counted
+        yield pool, counter
     except BrokenProcessPool as error:
         raise OSError(
             "a worker process was killed (too little memory?), or could not start: a "
             'script needs `if __name__ == "__main__":` around code that starts processes'
         ) from error
     finally:
-        stopped.set()
+        stop.set()
         pool.shutdown(cancel_futures=True)
 
 
@@ -104,52 +107,52 @@ def _run_here(shared: Any, label: str, work: Work, items: Sequence[Any], total: 
 
 def _run_in_pool(
     pool: ProcessPoolExecutor,
-    counted: Any,
+    counter: Any,
     label: str,
     work: Work,
     items: Sequence[Any],
     total: int,
 ) -> list[Any]:
-    counted.value = 0
+    counter.value = 0
     with _progress(label, total) as show:
-        futures: list[Future[Any]] = [pool.submit(_work, work, item) for item in items]
-        waiting = set(futures)
-        while waiting:
-            ended, waiting = wait(waiting, timeout=0.2)
+        futures: list[Future[Any]] = [pool.submit(_run_counted, work, item) for item in items]
+        pending = set(futures)
+        while pending:
+            ended, pending = wait(pending, timeout=0.2)
             for future in ended:
                 future.result()
-            show(counted.value)
+            show(counter.value)
         return [future.result() for future in futures]
 
 
 def _stream_in_pool(
     pool: ProcessPoolExecutor,
-    ahead: int,
+    max_pending: int,
     work: Callable[[Any, Any], Any],
     items: Iterable[Any],
 ) -> Iterator[Any]:
-    waiting: collections.deque[Future[Any]] = collections.deque()
-    left, fault = iter(items), None
-    more = True
-    while more or waiting:
-        while more and len(waiting) < ahead:
+    pending: collections.deque[Future[Any]] = collections.deque()
+    remaining, read_error = iter(items), None
+    has_more = True
+    while has_more or pending:
+        while has_more and len(pending) < max_pending:
             try:
-                waiting.append(pool.submit(_work_alone, work, next(left)))
+                pending.append(pool.submit(_run_streamed, work, next(remaining)))
             except StopIteration:
-                more = False
+                has_more = False
             except BrokenProcessPool:
                 raise
             except Exception as error:  # raised after the results of earlier items
-                more, fault = False, error
-        if waiting:
-            yield waiting.popleft().result()
-    if fault is not None:
-        raise fault
+                has_more, read_error = False, error
+        if pending:
+            yield pending.popleft().result()
+    if read_error is not None:
+        raise read_error
 
 
-def _start(shared: Any, counted: Any, stopped: Any) -> None:
-    global _SHARED, _COUNTED, _STOPPED
-    _SHARED, _COUNTED, _STOPPED = shared, counted, stopped
+def _initialise_worker(shared: Any, counted: Any, stopped: Any) -> None:
+    global _SHARED, _COUNTER, _STOP
+    _SHARED, _COUNTER, _STOP = shared, counted, stopped
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -161,17 +164,17 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _work(work: Work, item: Any) -> Any:
+def _run_counted(work: Work, item: Any) -> Any:
     def done(number: int) -> None:
-        with _COUNTED.get_lock():
-            _COUNTED.value += number
-        if _STOPPED.is_set():
+        with _COUNTER.get_lock():
+            _COUNTER.value += number
+        if _STOP.is_set():
             raise InterruptedError("another task failed")
 
     return work(_SHARED, item, done)
 
 
-def _work_alone(work: Callable[[Any, Any], Any], item: Any) -> Any:
+def _run_streamed(work: Callable[[Any, Any], Any], item: Any) -> Any:
     return work(_SHARED, item)
 
 
@@ -191,7 +194,7 @@ def _progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
             now = time.monotonic()
             if not bar.console.is_terminal and now - last_line > 10 and done:
                 last_line = now
-                left = (now - start) * (total - done) / done
-                print(f"{label}: {done:,} of {total:,}, {left:.0f} s left", file=sys.stderr)
+                seconds_left = (now - start) * (total - done) / done
+                print(f"{label}: {done:,} of {total:,}, {seconds_left:.0f} s left", file=sys.stderr)
 
         yield show

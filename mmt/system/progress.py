@@ -1,4 +1,4 @@
-"""Progress bars on stderr: the one place that says how they look.
+"""Progress bars on stderr, all with the same layout.
 
 Parts of a bar, after its description and the bar itself: COUNT ('3/12'), PERCENT, ELAPSED,
 REMAINING and REMAINING_THEN_ELAPSED (times), and any other text, which may name a task's fields:

@@ -1,7 +1,7 @@
-"""Says what a command is doing before its own progress bar is shown: a line on stderr.
+"""Shows on stderr what a command is doing, until its own progress bar is shown.
 
 On a terminal the line has a clock and vanishes with its phase. Elsewhere a phase that lasts is
-announced, see `mmt.system.phases`. In a program that does not enter `shown`, nothing is printed.
+announced, see `mmt.system.phases`. Nothing is printed outside `shown`.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from mmt.system import phases, progress
 
 
 class StatusLine:
-    """The line of the present phase. A progress bar hides it for as long as the bar is shown."""
+    """The line of the current phase, hidden while a progress bar is shown."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -81,24 +81,26 @@ def shown(kind: str, console: Console | None = None) -> Iterator[None]:
 
 
 def begin(kind: str) -> None:
-    """Ends the present phase and begins another one."""
+    """Ends the current phase and begins another one."""
     if _line:
         _line.phases.begin(kind)
 
 
 def end() -> None:
-    """Ends the present phase: the command shows from here on what it does itself."""
+    """Ends the current phase: from here on the command shows its progress itself."""
     if _line:
         _line.phases.end()
 
 
 def seconds() -> dict[str, float]:
     """Returns the seconds of the finished phases by kind, in their order; {} if none are shown."""
-    return {kind: sum(each) for kind, each in _line.phases.seconds.items()} if _line else {}
+    return (
+        {kind: sum(durations) for kind, durations in _line.phases.seconds.items()} if _line else {}
+    )
 
 
 def off() -> None:
-    """Shows no phases from here on: another process of the run does."""
+    """Shows no more phases, because another process of the run does."""
     global _line
     if _line:
         _line.close()
@@ -107,9 +109,9 @@ def off() -> None:
 
 @contextlib.contextmanager
 def phase(kind: str) -> Iterator[None]:
-    """Shows a phase inside, and the present one again after it."""
-    before = _line.phases.kind if _line else ""
+    """Shows a phase inside, then the current one again."""
+    outer = _line.phases.kind if _line else ""
     begin(kind)
     yield
-    if before:
-        begin(before)
+    if outer:
+        begin(outer)

@@ -16,51 +16,54 @@ from collections.abc import Callable, Iterator
 
 STATUS = 128 + signal.SIGTERM
 RETRY = 75  # exit status of a run that hung or lost a process: EX_TEMPFAIL, start it again
-_PATIENCE = 3.0  # seconds
+_DEFAULT_PATIENCE = 3.0  # seconds
 
 
 class Termination:
-    """The state of a request to stop: whether SIGTERM came, and whether it was answered.
+    """A request to stop.
+
+    Attributes:
+        requested: set when SIGTERM is received.
+        answered: set by the main thread when it handles the request.
+        nothing_to_lose: called in another thread; True if the process may end without an answer.
 
     patience: seconds that the main thread has to answer.
-    nothing_to_lose: called in another thread until `answered` is set; whether the process may end
-        without an answer.
     """
 
-    def __init__(self, patience: float = _PATIENCE) -> None:
+    def __init__(self, patience: float = _DEFAULT_PATIENCE) -> None:
         self._patience = patience
         self.requested = threading.Event()
         self.answered = threading.Event()
         self.nothing_to_lose: Callable[[], bool] = lambda: True
 
     def watch(self, signals: socket.socket) -> None:
-        """Waits for a SIGTERM, then for the answer; ends the process if there is none."""
+        """Waits for SIGTERM, then for the answer; ends the process without an answer."""
         while number := signals.recv(1):
             if number[0] == signal.SIGTERM:
                 self.requested.set()
                 break
         else:
             return
-        since = time.monotonic()
+        request_time = time.monotonic()
         while not self.answered.wait(0.1):
-            if time.monotonic() - since > self._patience and self.nothing_to_lose():
+            if time.monotonic() - request_time > self._patience and self.nothing_to_lose():
                 sys.stdout.flush()
                 os.write(2, b"\nmmt: stopped by a signal; nothing is lost\n")
                 os._exit(STATUS)
 
 
 @contextlib.contextmanager
-def watched(patience: float = _PATIENCE) -> Iterator[Termination]:
+def watched(patience: float = _DEFAULT_PATIENCE) -> Iterator[Termination]:
     """Catches SIGTERM inside the `with` statement, if it is entered in the main thread."""
     termination = Termination(patience)
     if threading.current_thread() is not threading.main_thread():
         yield termination
         return
-    ours, theirs = socket.socketpair()
-    theirs.setblocking(False)
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
     handler = signal.signal(signal.SIGTERM, lambda *_: termination.requested.set())
-    wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-    thread = threading.Thread(target=termination.watch, args=(ours,), daemon=True)
+    wakeup = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+    thread = threading.Thread(target=termination.watch, args=(receiver,), daemon=True)
     thread.start()
     try:
         yield termination
@@ -68,6 +71,6 @@ def watched(patience: float = _PATIENCE) -> Iterator[Termination]:
         termination.answered.set()
         signal.set_wakeup_fd(wakeup)
         signal.signal(signal.SIGTERM, handler)
-        theirs.close()
+        sender.close()
         thread.join()
-        ours.close()
+        receiver.close()

@@ -73,15 +73,15 @@ def one_line(text: str) -> bool:
 
 def _raw(chunks: Iterable[bytes], path: Path | str, first: int) -> Iterator[bytes]:
     """Yields lines as bytes, without line feeds. first: number of the first one, from 0."""
-    number, rest = first, b""
+    number, unfinished = first, b""
     for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from whole
-        number += len(whole)
-        if len(rest) > LONGEST:
+        *complete, unfinished = (unfinished + chunk).split(b"\n")
+        yield from complete
+        number += len(complete)
+        if len(unfinished) > LONGEST:
             raise ValueError(f"{path}:{number + 1}: a line of more than {LONGEST >> 20} MiB")
-    if rest:
-        yield rest
+    if unfinished:
+        yield unfinished
 
 
 def _decode(raw: bytes, path: Path | str, number: int) -> str:

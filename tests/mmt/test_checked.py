@@ -24,7 +24,7 @@ def test_values_of_the_annotated_type_are_accepted():
     checked.check(Held())
     checked.check(Held(2**31 - 1, 3, 4, False, (), max))
     checked.check(Held(real=float("nan"), perhaps=0.5, call=int, several=["a"]))
-    checked.check(Held(2**31, several=("a", "b")), most=2**40)
+    checked.check(Held(2**31, several=("a", "b")), max_int=2**40)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_ranges_hold_for_a_number_a_tuple_and_a_mapping():
         checked.check(Ranged(share=value))
     for value in (2, (0.5, -1.0), {"x": float("inf")}, float("nan"), 10**400):
         with pytest.raises(ValueError, match="share is .*; allowed: 0 to 1, or null$"):
-            checked.check(Ranged(share=value), most=None, words=checked.JSON)
+            checked.check(Ranged(share=value), max_int=None, words=checked.JSON)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class Killed(Exception):
 @pytest.fixture
 def always_due(monkeypatch):
     """Makes a save by the clock due at every step."""
-    monkeypatch.setattr(default_hooks._Clock, "due", lambda self, step: True)
+    monkeypatch.setattr(default_hooks._SaveClock, "due", lambda self, step: True)
 
 
 def test_a_kill_between_checkpoints_costs_no_step_and_changes_nothing(
@@ -105,18 +105,18 @@ def test_sigterm_in_a_validation_ends_it_and_it_is_repeated(tmp_path, toy_progra
 def test_the_clock_saves_seldom_enough(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(default_hooks.time, "perf_counter", lambda: now[0])
-    clock, saved = default_hooks._Clock(2.0), []
+    clock, saved = default_hooks._SaveClock(2.0), []
     for step in range(1, 4000):
         now[0] += 1.0
-        clock.saved_at_last(writing=False)
+        clock.save_finished(writing=False)
         if clock.due(step):
             saved.append(now[0])
-            clock.saving()
+            clock.save_started()
             now[0] += 10.0  # a save of ten seconds
     gaps = [later - earlier for earlier, later in zip(saved, saved[1:], strict=False)]
     assert 120 <= saved[0] <= 126  # asked every five seconds
     assert all(500 <= gap <= 560 for gap in gaps) and gaps  # 10 s are 2 % of 500
-    assert not default_hooks._Clock(0.0).due(1)
+    assert not default_hooks._SaveClock(0.0).due(1)
 
 
 @pytest.mark.slow

@@ -115,7 +115,7 @@ def test_a_single_process_needs_no_coordination():
     assert distributed.from_first(lambda: [1, 2]) == [1, 2]
     assert distributed.first_then_others(lambda: "made") == "made"
     tree = {"a": np.ones(3)}
-    assert distributed.whole(tree) is tree
+    assert distributed.to_first_device(tree) is tree
     with pytest.raises(RuntimeError, match="Gloo"), distributed.losses_named():
         raise RuntimeError("Gloo is nobody's business here")
 
@@ -256,7 +256,7 @@ def test_a_death_while_saving_leaves_the_previous_checkpoint(runner, tmp_path, v
     steps = Run(tmp_path / "run").checkpoint_steps()
     folders = [tmp_path / "run/checkpoints" / str(step) for step in steps]
     assert folders and not any(map(digests.verify, folders))
-    assert all(map(digests.noted, folders))
+    assert all(map(digests.has_digests, folders))
     errors = runner.run(tmp_path / "run", *flags, processes=2, steps=steps[-1] + 3)
     assert "damaged" not in "".join(errors)
     assert not list(tmp_path.glob("run/checkpoints/*tmp*"))

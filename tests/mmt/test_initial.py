@@ -196,7 +196,7 @@ def test_a_directory_without_a_model_is_refused(tmp_path, toy_program):
 def test_only_a_new_run_that_takes_embeddings_needs_its_parents_vocabulary(tmp_path):
     def parent_of(parent, rule, run="new"):
         program = types.SimpleNamespace(initial_model_dir=parent, initial_rule=rule)
-        return initial.takes_vocabulary_of(program, tmp_path / run)
+        return initial.embedding_parent(program, tmp_path / run)
 
     (tmp_path / "begun/checkpoints/3").mkdir(parents=True)
     for rule in (initial.same, initial.upcycled):

@@ -20,13 +20,13 @@ def test_the_optimizer_sees_one_layer_and_one_expert_at_a_time(toy_program):
     gradients = jax.tree.map(
         lambda x: jnp.asarray(np.random.default_rng(x.size).normal(size=x.shape), x.dtype), params
     )
-    state = optimizer.init(adafactor, program._stacked, params)
+    state = optimizer.init(adafactor, program._stack_axes, params)
     updates, _ = optimizer.update(
-        adafactor, program._stacked, gradients=gradients, state=state, params=params
+        adafactor, program._stack_axes, gradients=gradients, state=state, params=params
     )
     checked = 0
     for update, gradient, value, stacked in zip(
-        *map(jax.tree.leaves, (updates, gradients, params, program._stacked)), strict=True
+        *map(jax.tree.leaves, (updates, gradients, params, program._stack_axes)), strict=True
     ):
         for index in np.ndindex(value.shape[:stacked]):
             state = adafactor.init(value[index])

@@ -17,7 +17,7 @@ def as_a_command(monkeypatch):
     """Returns a context manager in which a training is the first one of a command."""
 
     def shown():
-        monkeypatch.setattr(timings, "_commands", itertools.count())
+        monkeypatch.setattr(timings, "_command_starts", itertools.count())
         return status.shown("loading libraries", Console(file=io.StringIO()))
 
     return shown

@@ -246,7 +246,7 @@ def test_a_checkpoint_of_another_optimizer_is_refused_and_not_called_damaged(
 
 def test_a_run_does_not_overwrite_its_initial_model(tmp_path, toy_program, toy_batches):
     program = toy_program(initial_model_dir=str(tmp_path))
-    with pytest.raises(ValueError, match="which the run starts or learns from"):
+    with pytest.raises(ValueError, match="the run's initial model or teacher"):
         train.train(program, toy_batches(), model_dir=f"{tmp_path}/../{tmp_path.name}", steps=1)
 
 

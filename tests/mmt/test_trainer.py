@@ -77,10 +77,10 @@ def test_groups_that_a_mesh_cannot_cut_name_the_size_that_can(toy_program):
     model = toy_program(moe_period=2).model
     program = Program(model, optax.sgd(1.0), layout=sharding.Layout(mesh))
     with pytest.raises(ValueError, match="16 x 6 tokens .* 1024: 1, which 8 .*group_size = 12 "):
-        program.check_cut(16, 6, side="encoder")
+        program.check_divisible(16, 6, side="encoder")
     with pytest.raises(ValueError, match="12 rows .* over 8 devices .* multiple of 8"):
-        program.check_cut(12, 6, side="encoder")
-    program.check_cut(128, 64, side="encoder")
+        program.check_divisible(12, 6, side="encoder")
+    program.check_divisible(128, 64, side="encoder")
 
 
 @pytest.fixture(scope="module")

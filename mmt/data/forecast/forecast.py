@@ -23,6 +23,7 @@ from mmt.data.entries import MONOLINGUAL
 from mmt.data.pipeline import TrainBatches
 from mmt.data.vocabulary import SENTINELS
 from mmt.run import Run
+from mmt.system.text_table import aligned
 
 LENGTHS = {"inputs": 256, "targets": 256}  # of gin_configs/runs/train.gin
 BYTES_A_TOKEN = 4.0  # of UTF-8, for estimates; see `Estimated`
@@ -237,4 +238,4 @@ def table(result: Forecast) -> str:
         f"{result.steps:,} steps of {result.batch:,} rows, {result.examples_a_row:.2f} examples "
         f"per row: {examples:,} examples. First and last: the first and last step with a language."
     )
-    return "\n".join([*ledger.aligned(lines, left=2), summary, *result.notes])
+    return "\n".join([*aligned(lines, left=2), summary, *result.notes])

@@ -22,10 +22,10 @@ def noted(tmp_path):
 
 
 def test_intact_files_and_files_without_digest_are_not_damaged(noted, tmp_path):
-    assert digests.noted(noted) and digests.verify(noted) == ""
+    assert digests.has_digests(noted) and digests.verify(noted) == ""
     (noted / "beside").write_bytes(b"")
     assert digests.verify(noted) == ""
-    assert not digests.noted(tmp_path) and digests.verify(tmp_path) == ""
+    assert not digests.has_digests(tmp_path) and digests.verify(tmp_path) == ""
 
 
 def test_every_bit_counts(noted):

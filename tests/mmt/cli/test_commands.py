@@ -1,5 +1,6 @@
 """Commands as typed: flags that do not belong together, and what a run gets after training."""
 
+import functools
 import io
 import json
 import re
@@ -97,7 +98,8 @@ def test_a_file_is_translated_sentence_by_sentence_by_the_rules_of_its_language(
         (["--gin.Decoding.split='long'"], ["Am 2. März drei. Vier eins!"]),
     ):
         translator = RandomTranslator(0)
-        monkeypatch.setattr(translate_commands, "_loaded", lambda args, made=translator: made)
+        loaded = functools.partial(lambda args, translator: translator, translator=translator)
+        monkeypatch.setattr(translate_commands, "_load_translator", loaded)
         flags = f"--model {OLD}/toy --from de --file {page} --out {out}".split()
         assert main(["translate", *flags, *binding]) == 0
         assert translator.seen == [expected]
@@ -107,7 +109,7 @@ def test_a_file_is_translated_sentence_by_sentence_by_the_rules_of_its_language(
 
 def test_a_file_names_the_languages_of_the_flags_or_the_model(tmp_path, monkeypatch, capsys):
     """The model of the old run translates into English only."""
-    monkeypatch.setattr(translate_commands, "_loaded", lambda args: RandomTranslator(0))
+    monkeypatch.setattr(translate_commands, "_load_translator", lambda args: RandomTranslator(0))
     page, out = tmp_path / "a.html", tmp_path / "b.html"
     page.write_text("<html lang=de-DE><p>Vier eins!")
     for flags, expected in (

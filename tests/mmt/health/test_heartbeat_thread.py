@@ -23,7 +23,7 @@ progress, first = StepProgress(), first_heartbeat(float(start), process, 2, sett
 say = lambda text: print("said:", text, file=sys.stderr)
 def stuck_in_reading():
     time.sleep(60)
-with heartbeats(progress, first, directory, say=say, watched=(directory,)):
+with heartbeats(progress, first, directory, say=say, disk_directories=(directory,)):
     for step in range(1, 5):
         for activity in ("input", "dispatch", "device", "hooks"):
             progress.enter(activity, step)
@@ -63,14 +63,16 @@ def test_a_run_that_hangs_ends_with_stacks_and_the_name_of_the_host(tmp_path, vi
 def test_the_end_of_a_process_is_in_its_heartbeat(tmp_path):
     settings = Health(period=30.0, hang_minutes=0.0)
     progress, first = StepProgress(), first_heartbeat(1.0, 0, 1, settings)
-    with heartbeats(progress, first, tmp_path, say=print, watched=(tmp_path, tmp_path / "none")):
+    with heartbeats(
+        progress, first, tmp_path, say=print, disk_directories=(tmp_path, tmp_path / "none")
+    ):
         progress.enter("input", 1)
         assert read(tmp_path)[0].ended == ""
     (beat,) = read(tmp_path)
     assert beat.ended == "all is written" and beat.step == 1
     assert list(beat.free) == [str(tmp_path)] and beat.free[str(tmp_path)] > 0
     with pytest.raises(OSError, match="disk"):
-        with heartbeats(progress, first, tmp_path, say=print, watched=()):
+        with heartbeats(progress, first, tmp_path, say=print, disk_directories=()):
             raise OSError("the disk is full\nand more")
     assert read(tmp_path)[0].ended == "the disk is full"
 
@@ -79,7 +81,7 @@ def test_new_problems_are_said_once(tmp_path):
     said = []
     settings = Health(period=0.02, hang_minutes=0.0, free_gib=10.0**9)
     first = first_heartbeat(1.0, 0, 1, settings)
-    with heartbeats(StepProgress(), first, tmp_path, say=said.append, watched=(tmp_path,)):
+    with heartbeats(StepProgress(), first, tmp_path, say=said.append, disk_directories=(tmp_path,)):
         end = time.monotonic() + 20
         while not said and time.monotonic() < end:
             time.sleep(0.01)

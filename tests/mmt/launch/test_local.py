@@ -30,7 +30,7 @@ def test_every_line_has_the_number_of_its_task(capfd):
     ("code", "status"), [("raise SystemExit(75)", 75), ("import os; os.kill(os.getpid(), 9)", 137)]
 )
 def test_the_first_failure_ends_all_and_gives_the_status(code, status, monkeypatch, capfd):
-    monkeypatch.setattr(local, "_LAST_WORDS", 0.2)
+    monkeypatch.setattr(local, "_GRACE_SECONDS", 0.2)
     since = time.monotonic()
     assert run([python("import time; time.sleep(60)"), python(code)]) == (status, False)
     assert time.monotonic() - since < 30

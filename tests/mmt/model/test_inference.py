@@ -75,7 +75,7 @@ def test_kernels_are_stored_in_few_bits_and_the_rest_in_float32(trained):
 def test_separate_experts_compute_what_experts_in_one_array_do(monkeypatch, weights):
     model, params = build(VARIANTS["experts and a rest"])
     separate = for_inference(model, params, weights)
-    monkeypatch.setattr(inference, "_MOST_SEPARATE", 2)
+    monkeypatch.setattr(inference, "_MAX_SEPARATE", 2)
     together = for_inference(model, params, weights)
     kinds = [
         {isinstance(leaf, SeparateExperts) for leaf in jax.tree.leaves(

@@ -139,7 +139,7 @@ def test_llama_3_is_simulated_above_its_goodput():
 
 
 def test_a_run_that_never_ends_is_an_error(monkeypatch):
-    monkeypatch.setattr(goodput, "_MOST", 500)
+    monkeypatch.setattr(goodput, "_MAX_FAILURES", 500)
     hopeless = goodput.with_rates(run(restart_seconds=3600.0), 60.0)
     with pytest.raises(ValueError, match="does not end.*a failure comes every 60 s"):
         goodput.simulate(hopeless, 600.0)

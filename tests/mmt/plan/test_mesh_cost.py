@@ -108,7 +108,7 @@ def test_experts_of_an_axis_of_their_own(tiny):
 
 def test_memory_is_the_state_of_the_compiled_arguments(tiny):
     alone = cost(tiny, {"data": 1, "model": 1})
-    total = parameters.count(alone.made.model).whole.total
+    total = parameters.count(alone.trainer.model).whole.total
     assert alone.parameter_bytes == 4 * total
     assert alone.memory()["argument"] == alone.parameter_bytes + alone.optimizer_bytes
     assert alone.memory()["temp"] > alone.parameter_bytes  # gradients

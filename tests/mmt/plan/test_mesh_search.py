@@ -34,7 +34,7 @@ def test_candidates_are_the_files_and_all_factorisations():
 
 def test_gshards_own_layout_is_among_the_fastest(gshard):
     """One expert on each core, the batch over all cores: section 3.3 of the paper."""
-    names = [row.layout.file for row in gshard.ranked[: mesh_search.SHOWN]]
+    names = [row.layout.file for row in gshard.ranked[: mesh_search.TABLE_ROWS]]
     assert "data.gin" in names
     seconds = [row.step.seconds for row in gshard.ranked]
     assert seconds == sorted(seconds)
@@ -52,7 +52,7 @@ def test_every_mesh_is_counted(gshard):
 def test_the_table_ends_with_the_lines_that_select_the_best(gshard):
     lines = gshard.table().splitlines()
     assert lines[0].split() == ["mesh", "step", "compute", "memory", "links", "GiB", "MFU", "from"]
-    assert len(lines[1 : lines.index("")]) == mesh_search.SHOWN
+    assert len(lines[1 : lines.index("")]) == mesh_search.TABLE_ROWS
     best = gshard.ranked[0].layout
     assert lines[-2:] == best.bindings
     config.load([*GSHARD, compile.MESH], lines[-2:])
@@ -102,7 +102,7 @@ def test_compiled_meshes_come_first_and_refused_ones_are_said(monkeypatch, gshar
 
     monkeypatch.setattr(estimate, "plan", planned)
     monkeypatch.setattr(compile, "why_not", lambda machine: "")
-    monkeypatch.setattr(mesh_search, "_estimated", lambda *_: gshard)
+    monkeypatch.setattr(mesh_search, "_search_by_shapes", lambda *_: gshard)
     found = mesh_search.search(GSHARD, [], "v3:32x32", compiled=3)
     assert [row.layout.name for row in found.ranked[:2]] == [names[1], names[0]]
     assert [row.compiled for row in found.ranked[:3]] == [True, True, False]

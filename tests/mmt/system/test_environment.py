@@ -93,7 +93,7 @@ def test_which_commands_start_again(monkeypatch, line, expected, tmp_path):
     calls = []
     monkeypatch.setattr(environment, "start_again_with_large_pages", lambda: calls.append(line))
     monkeypatch.setenv("MMT_DATA", str(tmp_path))
-    monkeypatch.setattr(main, "_keep_programs", lambda: None)
+    monkeypatch.setattr(main, "_cache_programs", lambda: None)
     monkeypatch.setattr(stacked, "one_device_per_core", lambda: None)  # for a process of its own
     monkeypatch.setattr(sys, "argv", ["mmt", *line.split()])
     assert main.main() == 1  # there are no such files
