@@ -54,7 +54,7 @@ def translated(monkeypatch):
         hook(types.SimpleNamespace(
             number=number, last=last, log=log, measured={},
             state=types.SimpleNamespace(params=None), program=types.SimpleNamespace(model=None),
-            long=lambda phase, total: contextlib.nullcontext(lambda *at, ask: None),
+            long_phase=lambda phase, total: contextlib.nullcontext(lambda *at, ask: None),
         ))  # fmt: skip
         return requested[-1], rows[-1]
 
