@@ -325,8 +325,8 @@ def _forecast(args: argparse.Namespace) -> None:
 def _search_meshes(args: argparse.Namespace) -> None:
     other_modes = {"params": args.params, "decode": args.decode, "compare": args.compare,
             "run": args.forecast is not None}  # fmt: skip
-    for flag in (flag for flag, is_set in other_modes.items() if is_set):
-        raise ValueError(f"--search ranks meshes for a training step; omit --{flag}")
+    if flags := [flag for flag, is_set in other_modes.items() if is_set]:
+        raise ValueError(f"--search ranks meshes for a training step; omit --{flags[0]}")
     from mmt.plan import mesh_search
 
     result = mesh_search.search(
