@@ -36,7 +36,8 @@ def sentences(*documents):
 
 
 def test_pronouns_are_replaced_by_the_others():
-    stuck, helps, *_ = (each for each in find(sentences(*DOCUMENTS), 2) if each.phenomenon != "name")
+    found = find(sentences(*DOCUMENTS), 2)
+    stuck, helps, *_ = (each for each in found if each.phenomenon != "name")
     assert (stuck.phenomenon, stuck.wrong) == ("it", ("He is stuck.", "She is stuck."))
     assert stuck.source.joined == "Die Tür ist zu. ||| Sie klemmt."
     assert (helps.phenomenon, helps.wrong) == ("she", ("Then he helps.", "Then it helps."))
