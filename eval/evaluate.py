@@ -74,13 +74,7 @@ def evaluate(
             or `by_document`, and the documents of a language are unknown.
         OSError: a file cannot be written. Both errors precede the first translation.
     """
-    if system.kind == "bilingual":
-        results.check_name(system.name, "system")
-    else:
-        results.check_system(system.name)
-    results.check_name(testset.name, "testset")
-    if out.name == analysis.path_for(out).name:
-        raise ValueError(f"{out}: this name is reserved for analysis rows; choose another name")
+    _check_names(system, testset, out)
     results.add_rows(out, [])
     _describe(testset, analysis.path_for(out))
     scorer = _LanguageScorer(testset, system, decode or str(decoding), out, scores)
@@ -107,6 +101,17 @@ def evaluate(
             finished[code] = scorer.score(code, hypotheses, seconds)
             bar.update(task, description=f"{system.name} {code} {finished[code].bleu:.1f} BLEU")
     return [finished[code] for code in testset.languages]
+
+
+def _check_names(system: System, testset: TestSet, out: Path) -> None:
+    """Raises ValueError for names that rows, folders or a results file cannot have."""
+    if system.kind == "bilingual":
+        results.check_name(system.name, "system")
+    else:
+        results.check_system(system.name)
+    results.check_name(testset.name, "testset")
+    if out.name == analysis.path_for(out).name:
+        raise ValueError(f"{out}: this name is reserved for analysis rows; choose another name")
 
 
 def _describe(testset: TestSet, file: Path) -> None:

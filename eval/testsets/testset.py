@@ -82,7 +82,7 @@ def check_documents(testset: TestSet, language: str) -> None:
             f"test set {testset.name!r}: the documents of {language} are unknown, so its lines "
             f"have no context; those of {known} of {len(testset.languages)} languages are known. "
             "They come from ids or documents = true in a corpus, the third column of a TSV, or the "
-            "files of published sets (docs/evaluation/testsets.md)"
+            "files of published sets (docs/evaluation/context.md)"
         )
 
 
