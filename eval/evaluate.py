@@ -19,7 +19,7 @@ from eval.metrics import Metrics
 from eval.records import analysis, results
 from eval.records.results import Row
 from eval.systems import System
-from eval.testsets import TestSet
+from eval.testsets import TestSet, check_documents
 from mmt.decoding import DEFAULT, Decoding
 from mmt.system.progress import SENTENCES, progress_bar
 
@@ -50,6 +50,7 @@ def evaluate(
     decoding: Decoding = DEFAULT,
     scores: Metrics = metrics.DEFAULT_METRICS,
     decode: str = "",
+    by_document: bool = False,
 ) -> list[Row]:
     """Scores `system` on every language of `testset` and adds the rows to `out`.
 
@@ -63,20 +64,17 @@ def evaluate(
         out: the results file.
         scores: metrics in addition to BLEU and chrF++.
         decode: text by which rows record the decoding; by default `str(decoding)`.
+        by_document: whether the translator uses previous lines as context, and an empty line ends a
+            document: it then gets one before each document.
 
     Returns the rows of all languages, in the order of the test set.
 
     Raises:
-        ValueError: the results file is broken, or the translator routes by language and lacks one.
+        ValueError: the results file is broken, or the translator routes by language and lacks one;
+            or `by_document`, and the documents of a language are unknown.
         OSError: a file cannot be written. Both errors precede the first translation.
     """
-    if system.kind == "bilingual":
-        results.check_name(system.name, "system")
-    else:
-        results.check_system(system.name)
-    results.check_name(testset.name, "testset")
-    if out.name == analysis.path_for(out).name:
-        raise ValueError(f"{out}: this name is reserved for analysis rows; choose another name")
+    _check_names(system, testset, out)
     results.add_rows(out, [])
     _describe(testset, analysis.path_for(out))
     scorer = _LanguageScorer(testset, system, decode or str(decoding), out, scores)
@@ -86,21 +84,34 @@ def evaluate(
     remaining = [code for code in testset.languages if code not in finished]
     if notice := scorer.replacement_notice(remaining):
         print(f"{out}: {notice}", file=sys.stderr)
-    stream = _Timed(line for code in remaining for line in testset.languages[code].sources)
-    options = _options(translator, testset, remaining)
+    inputs = {code: _inputs(testset, code, by_document) for code in remaining}
+    stream = _Timed(line or "" for lines in inputs.values() for line in lines)
+    options = _options(translator, testset, inputs)
     texts = stream.times(translator.translate(stream, decoding=decoding, **options))
     with progress_bar(*SENTENCES) as bar:
         total = sum(len(testset.languages[code].sources) for code in remaining)
         task = bar.add_task(system.name, total=total)
         for code in remaining:
             hypotheses, seconds = [], 0.0
-            for translation, cost in itertools.islice(texts, len(testset.languages[code].sources)):
-                hypotheses.append(_one_line(translation.hypotheses[0].text))
+            for line, (translation, cost) in zip(inputs[code], texts, strict=False):
                 seconds += cost
-                bar.advance(task)
+                if line is not None:
+                    hypotheses.append(_one_line(translation.hypotheses[0].text))
+                    bar.advance(task)
             finished[code] = scorer.score(code, hypotheses, seconds)
             bar.update(task, description=f"{system.name} {code} {finished[code].bleu:.1f} BLEU")
     return [finished[code] for code in testset.languages]
+
+
+def _check_names(system: System, testset: TestSet, out: Path) -> None:
+    """Raises ValueError for names that rows, folders or a results file cannot have."""
+    if system.kind == "bilingual":
+        results.check_name(system.name, "system")
+    else:
+        results.check_system(system.name)
+    results.check_name(testset.name, "testset")
+    if out.name == analysis.path_for(out).name:
+        raise ValueError(f"{out}: this name is reserved for analysis rows; choose another name")
 
 
 def _describe(testset: TestSet, file: Path) -> None:
@@ -125,8 +136,9 @@ def validation_translations(
 
     testset: a few sentences per language, for example of `testsets.from_cache`. Nothing is written.
     """
-    lines = (line for sentences in testset.languages.values() for line in sentences.sources)
-    options = _options(translator, testset, list(testset.languages))
+    inputs = {code: sentences.sources for code, sentences in testset.languages.items()}
+    options = _options(translator, testset, inputs)
+    lines = itertools.chain.from_iterable(inputs.values())
     stream = translator.translate(lines, decoding=decoding, **options)
     return {
         code: [next(stream).hypotheses[0].text for _ in sentences.sources]
@@ -298,17 +310,34 @@ class _Timed:
             yield output, characters * (self._rate - before)
 
 
-def _options(translator: Any, testset: TestSet, codes: Sequence[str]) -> dict[str, Any]:
-    """Returns the language arguments of `translate` for the lines of the languages `codes`.
+def _inputs(testset: TestSet, code: str, by_document: bool) -> Sequence[str | None]:
+    """Returns the lines of a language; `by_document`, None precedes each document.
+
+    Raises ValueError if its documents are unknown.
+    """
+    sentences = testset.languages[code]
+    if not by_document:
+        return sentences.sources
+    check_documents(testset, code)
+    return [
+        each
+        for line, follows in zip(sentences.sources, sentences.follows, strict=True)
+        for each in ((line,) if follows else (None, line))
+    ]
+
+
+def _options(
+    translator: Any, testset: TestSet, inputs: Mapping[str, Sequence[str | None]]
+) -> dict[str, Any]:
+    """Returns the language arguments of `translate` for the lines of languages.
 
     `target` is None if the model uses no tags. `sources` is given if it routes by language.
     """
     options: dict[str, Any] = {"target": testset.target if translator.tagged else None}
     if translator.routes_by_language:
-        for code in codes:
+        for code in inputs:
             translator.language_id(code, testset.target)
-        lines = testset.languages
-        options["sources"] = (code for code in codes for _ in lines[code].sources)
+        options["sources"] = (code for code, lines in inputs.items() for _ in lines)
     return options
 
 

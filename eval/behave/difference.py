@@ -59,19 +59,6 @@ def compare(first: Sequence[JudgedCase], other: Sequence[JudgedCase]) -> Behavio
     )
 
 
-def mcnemar(only_first: int, only_other: int) -> float:
-    """Returns the two-sided p-value of McNemar's exact test; 1 without discordant cases.
-
-    >>> round(mcnemar(1, 9), 4), mcnemar(0, 0)
-    (0.0215, 1.0)
-    """
-    from scipy import stats  # imported late: it takes a third of a second
-
-    if not only_first + only_other:
-        return 1.0
-    return float(stats.binomtest(only_first, only_first + only_other).pvalue)
-
-
 def _by(
     pairs: Sequence[tuple[JudgedCase, JudgedCase]], group: Callable[[JudgedCase], str]
 ) -> tuple[GroupDifference, ...]:
@@ -82,6 +69,6 @@ def _by(
                   for first, other in pairs if group(first) == name]  # fmt: skip
         passed_by = sum(a for a, _ in passed), sum(b for _, b in passed)
         only = sum(a > b for a, b in passed), sum(b > a for a, b in passed)
-        counted.append((name, len(passed), passed_by, only, mcnemar(*only)))
+        counted.append((name, len(passed), passed_by, only, significance.mcnemar(*only)))
     qs = significance.corrected([p for *_, p in counted])
     return tuple(GroupDifference(*row, q) for row, q in zip(counted, qs, strict=True))

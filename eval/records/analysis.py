@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias, get_args
 from eval import metrics
 from eval.records import results, rows
 from eval.records.behaviour import BehaviourShares
+from eval.records.contrastive import ContrastiveAccuracy
 from eval.records.provenance import CorpusEffect, CorpusUses
 from mmt.checked import HUGE, within
 
@@ -341,7 +342,7 @@ class Reliability(rows.AnalysisRow):
 Row: TypeAlias = (
     Interval | OutputChecks | Comet | Paired | SentenceCounts | TestsetDescription
     | TestsetQuality | TrainOverlap | ExpertLoad | Curve | Cost | SystemRecipe | Remark
-    | Reliability | BehaviourShares | CorpusUses | CorpusEffect
+    | Reliability | BehaviourShares | CorpusUses | CorpusEffect | ContrastiveAccuracy
 )  # fmt: skip
 _CLASSES: dict[str, Any] = {cls.kind: cls for cls in get_args(Row)}
 

@@ -27,6 +27,7 @@ from eval.records.analysis import (
     TrainOverlap,
 )
 from eval.records.behaviour import BehaviourShares
+from eval.records.contrastive import ContrastiveAccuracy
 from eval.records.provenance import CorpusEffect, CorpusUses
 from eval.records.results import Row
 
@@ -190,6 +191,11 @@ class AnalysisIndex:
         rows = self._of_system.get(("behaviour", system), [])
         last = [(row.checkpoint, row.decode) for row in rows[-1:]]
         return [row for row in rows if (row.checkpoint, row.decode) in last]
+
+    def contrastive(self, system: str) -> Sequence[ContrastiveAccuracy]:
+        """Returns its accuracy on contrastive examples, at the checkpoint of the last row."""
+        rows = self._of_system.get(("contrastive", system), [])
+        return [row for row in rows if row.checkpoint == rows[-1].checkpoint]
 
     def routing(self, system: str, checkpoints: Iterable[str]) -> Sequence[ExpertLoad]:
         """Returns its expert load at the first of `checkpoints` that has any, else at the last one.

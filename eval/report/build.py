@@ -174,6 +174,7 @@ def report(
         "tables": tables, "systems": system_tables, "guards": OUTPUT_CHECKS, "risky": RISKY,
         "small": SMALL, "analyses": analyses, "captions": captions, "recipes": recipes,
         "corpora": corpora.parts(analyses, rows),
+        "contrastive": system_tables.contrastive(analyses),
     }  # fmt: skip
     pages = {
         "report.html": render.template("report.html.j2").render(context).encode(),

@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from eval.records.analysis import Cost, Curve, ExpertLoad
 from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex, measured, order_of_layer
 from eval.records.behaviour import BehaviourShares
+from eval.records.contrastive import ContrastiveAccuracy, summaries
 from eval.records.results import Row
 from eval.report.cells import Column, Table, Value, averaged, mean
 from eval.report.comparison import Comparison, Group, Score, by_resource, by_size
@@ -151,6 +152,31 @@ def behaviours(rows: Sequence[BehaviourShares]) -> Table:
             lowest.shares[name], languages.name_of(lowest.source), len(of_languages),
             sum(row.cases[name] for row in of_languages),
         ))  # fmt: skip
+    return Table(columns, tuple(lines))
+
+
+def contrastive(analyses: AnalysisIndex) -> Table:
+    """Returns a row per system, test set, number of previous lines and phenomenon: the share of the
+    contrastive examples of all languages whose reference is more likely, by context.
+    """
+    columns = (
+        Column("System"), Column("Test set", rank=2), Column("Lines", "count", rank=2),
+        Column("Word"), Column("in context", "share", "Right", rank=1),
+        Column("without", "share", "Right", rank=1),
+        Column("with another document's", "share", "Right", rank=1),
+        Column("Examples", "count", rank=2), Column("Languages", "count", rank=3),
+    )  # fmt: skip
+    lines: list[tuple[Value, ...]] = []
+    for system in analyses.systems("contrastive"):
+        by_set: dict[tuple[str, int], list[ContrastiveAccuracy]] = {}
+        for row in analyses.contrastive(system):
+            by_set.setdefault((row.testset, row.context_lines), []).append(row)
+        for (testset, count), rows in by_set.items():
+            of_languages = len({row.source for row in rows})
+            for name, sums in summaries(rows).items():
+                right = sums.in_context, sums.without_context, sums.other_context
+                shares = (number / sums.examples for number in right)
+                lines.append((system, testset, count, name, *shares, sums.examples, of_languages))
     return Table(columns, tuple(lines))
 
 

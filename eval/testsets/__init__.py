@@ -1,10 +1,19 @@
 """Test sets by one name: published layouts, corpora, sacreBLEU, caches."""
 
-from eval.testsets.testset import Sentences, TestSet, check_place, from_cache, lines, load
+from eval.testsets.testset import (
+    Sentences,
+    TestSet,
+    check_documents,
+    check_place,
+    from_cache,
+    lines,
+    load,
+)
 
 __all__ = [
     "Sentences",
     "TestSet",
+    "check_documents",
     "check_place",
     "from_cache",
     "lines",

@@ -4,6 +4,7 @@ A file is read unchanged or rejected with its line; nothing is repaired. layouts
 layouts.
 """
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,16 @@ class Sentences(NamedTuple):
     sources: tuple[str, ...]
     references: tuple[str, ...]
     documents: tuple[str, ...] = ()
+
+    @property
+    def follows(self) -> tuple[bool, ...]:
+        """Returns whether each sentence has the document of the sentence before it.
+
+        >>> Sentences(("a", "b", "c"), ("A", "B", "C"), ("talk", "talk", "news")).follows
+        (False, True, False)
+        """
+        names = self.documents or ("",) * len(self.sources)
+        return tuple(name == before != "" for before, name in itertools.pairwise(("", *names)))
 
 
 def to_target(
@@ -116,13 +127,25 @@ def numbered(path: Path) -> dict[int, str]:
 
 
 def pairs(path: Path) -> Sentences:
-    """Reads lines `source<TAB>reference`. Raises ValueError, with the line, for any other line."""
+    """Reads lines `source<TAB>reference`, or `source<TAB>reference<TAB>document` in all lines.
+
+    Raises ValueError, with the line, for any other line.
+    """
     rows = [line.split("\t") for line in numbered(path).values()]
     for number, row in enumerate(rows, 1):
-        if len(row) != 2:
-            raise ValueError(f"{path}:{number}: {len(row)} columns; a line is source<TAB>reference")
-        if not all(side.strip() for side in row):
-            raise ValueError(f"{path}:{number}: an empty side")
+        if len(row) not in (2, 3):
+            raise ValueError(
+                f"{path}:{number}: {len(row)} columns; a line is source<TAB>reference, or "
+                "source<TAB>reference<TAB>document"
+            )
+        if len(row) != len(rows[0]):
+            raise ValueError(
+                f"{path}:{number}: {len(row)} columns, line 1 has {len(rows[0])}; all lines have a "
+                "document, or none"
+            )
+        for column, kind in zip(row, ("side", "side", "document"), strict=False):
+            if not column.strip():
+                raise ValueError(f"{path}:{number}: an empty {kind}")
     return Sentences(*zip(*rows, strict=True))
 
 

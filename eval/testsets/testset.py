@@ -18,6 +18,7 @@ from eval.testsets.multiway import Sentences as Sentences
 from mmt import languages, suggest
 from mmt.data import corpora, vocabulary
 from mmt.data.cache import Cache
+from mmt.data.pair import Pair
 from mmt.system import text_lines
 
 SACREBLEU = "sacrebleu:"  # prefix of the names of its sets
@@ -73,6 +74,18 @@ class TestSet:
         return hashlib.blake2b(content.encode(), digest_size=6).hexdigest()
 
 
+def check_documents(testset: TestSet, language: str) -> None:
+    """Raises ValueError if the documents of a language's sentences are unknown."""
+    if not any(testset.languages[language].follows):
+        known = sum(any(each.follows) for each in testset.languages.values())
+        raise ValueError(
+            f"test set {testset.name!r}: the documents of {language} are unknown, so its lines "
+            f"have no context; those of {known} of {len(testset.languages)} languages are known. "
+            "They come from ids or documents = true in a corpus, the third column of a TSV, or the "
+            "files of published sets (docs/evaluation/context.md)"
+        )
+
+
 def check_place(name: str | Path) -> None:
     """Raises ValueError if `name` is neither a file nor a folder nor a known test set; see `load`.
     """
@@ -97,12 +110,12 @@ def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> 
     name is one of
       * `cldr`, a folder with `corpus.toml`, or such a file: the corpus' `split` (default: `test`),
         with its own target, domain and licence; an id such as `JHN.4.10` names the document,
-        `JHN.4`;
+        `JHN.4`, and an empty line ends one in entries with `documents = true`;
       * the unpacked folder of a published set: FLORES-101, FLORES-200, FLORES+ (default split:
         `devtest`), TICO-19 or NTREX-128; also a split's own folder, `flores200_dataset/dev`;
       * a folder of plain files: for every language `<language>.src` and `<language>.ref`, or
-        `<language>.tsv` with source<TAB>reference, with any name of the language (`deu.src`,
-        `de.ref`);
+        `<language>.tsv` with source<TAB>reference, or source<TAB>reference<TAB>document, with
+        any name of the language (`deu.src`, `de.ref`);
       * a folder of Moses files, `<stem>.<language>` (or `.gz`), with two or more languages, one of
         which is the target. For a folder with several stems, give folder and stem: `data/test` for
         `data/test.de` and `data/test.en`;
@@ -175,7 +188,7 @@ def _from_corpus(corpus: corpora.Corpus, split: str) -> TestSet:
     for code in corpus.languages:
         if corpus.count(code, split):
             pairs = list(corpus.pairs(code, split))
-            documents = tuple(layouts.document_of(pair.id) for pair in pairs)
+            documents = _documents(pairs)
             by_language[code] = Sentences(
                 tuple(pair.source for pair in pairs),
                 tuple(pair.target for pair in pairs),
@@ -186,6 +199,22 @@ def _from_corpus(corpus: corpora.Corpus, split: str) -> TestSet:
         raise ValueError(f"corpus {corpus.name!r} has no {split} split; it has: {splits}")
     suffix = "" if split == "test" else f"-{split}"
     return TestSet(corpus.name + suffix, corpus.target, by_language, corpus.domain, corpus.licence)
+
+
+def _documents(pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """Returns the document of each pair; '' if unknown.
+
+    If entries mark documents, these are named by their first line: `talks.de:120`. They end where
+    an id names another document too. Else only ids name documents.
+    """
+    of_ids = [layouts.document_of(pair.id) for pair in pairs]
+    if not any(pair.follows for pair in pairs):
+        return tuple(of_ids)
+    names: list[str] = []
+    for number, pair in enumerate(pairs):
+        follows = pair.follows and of_ids[number] == of_ids[number - 1]
+        names.append(names[-1] if follows else f"{pair.corpus}:{pair.line}")
+    return tuple(names)
 
 
 def _from_sacrebleu(name: str, target: str) -> TestSet:

@@ -104,6 +104,12 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
         "with test.de and test.en, or sacrebleu:wmt19/de-en",
     )  # fmt: skip
     parser.add_argument("--languages", help="comma-separated; default: all of the test set")
+    parser.add_argument("--context", type=int, metavar="N", help="translate lines with up to N "
+                        "previous ones of their document, if trained with context")  # fmt: skip
+    parser.add_argument(
+        "--contrastive", action="store_true", help="with --context: in place of scores, how often "
+        "right pronouns and names are likelier than wrong ones, in context and without",
+    )  # fmt: skip
     parser.add_argument("--out", metavar="FILE", help="default: DIR/results.jsonl")
     parser.set_defaults(run="evaluate")
 

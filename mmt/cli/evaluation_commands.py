@@ -15,6 +15,9 @@ from mmt.cli.translate_commands import translator_of, translator_of_lines
 
 if TYPE_CHECKING:
     from eval.behave import BehaviourResult
+    from eval.systems import System
+    from eval.testsets import TestSet
+    from mmt.translate import Translator
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -44,23 +47,54 @@ def _evaluate(args: argparse.Namespace) -> None:
     from eval.records import analysis
     from mmt import config
     from mmt.run import Run
+    from mmt.translate.context import ContextTranslator, check_trained_lines
 
     testset = testsets.load(args.testset)
     if args.languages is not None:
         testset = testset.only(args.languages.split(","))
+    if args.contrastive and args.context is None:
+        raise ValueError("--contrastive needs --context N, the previous lines of its examples")
+    if args.context is not None:
+        check_trained_lines(args.model, args.context)
+        for code in testset.languages:
+            testsets.check_documents(testset, code)
     translator, decoding = translator_of(args, [metrics.Metrics])
     scores = config.configured(metrics.Metrics)()
     out = Path(args.out) if args.out else Run(args.model).results
     system = systems.system_of(Path(args.model), step=translator.steps)
+    if args.contrastive:
+        return _contrast(translator, testset, system, args.context, out)
+    decode = engines.recorded(translator, decoding)
+    context = None
+    if args.context is not None:
+        context = ContextTranslator(translator, args.context)
+        decode += f"|context:{args.context}"
     rows = evaluate.evaluate(
-        translator, testset, system=system, out=out, decoding=decoding, scores=scores,
-        decode=engines.recorded(translator, decoding),
+        context or translator, testset, system=system, out=out, decoding=decoding, scores=scores,
+        decode=decode, by_document=context is not None,
     )  # fmt: skip
+    if context:
+        print(context.report(), file=sys.stderr)
     analysis.add(analysis.path_for(out), about.rows(Run(args.model), system, translator, testset))
     print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
     print("language\tBLEU\tchrF++", file=sys.stderr)
     for row in rows:
         print(f"{row.source}\t{row.bleu:.2f}\t{row.chrf:.2f}")
+
+
+def _contrast(
+    translator: "Translator", testset: "TestSet", system: "System", lines: int, out: Path
+) -> None:
+    """Prints the accuracy on contrastive examples, and adds its rows beside the results file."""
+    from eval import contrastive
+    from eval.records import analysis
+
+    rows = []
+    for of_language in contrastive.measure(translator, testset, system=system, lines=lines):
+        analysis.add(analysis.path_for(out), of_language)
+        rows += of_language
+    print(f"rows in {analysis.path_for(out)}", file=sys.stderr)
+    print(contrastive.table(rows))
 
 
 def _behave(args: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from mmt.documents import MarkedText
 from mmt.serve.errors import Refusal
 from mmt.serve.scheduler import Sentence
 from mmt.translate import Decoding, Glossary, Translation, Translator, markup
+from mmt.translate.context import ContextTranslator, History, SentenceInContext, trained_lines
 from mmt.translate.markup import Unit
 from mmt.translate.risk import Calibration, assess
 
@@ -28,11 +29,13 @@ class ServedModel:
         name: the last folder of its run directory.
         translator: the model.
         calibration: of the confidence of its translations, or None.
+        context_lines: the most previous sentences that it was trained with; 0 for none.
     """
 
     name: str
     translator: Translator
     calibration: Calibration | None = None
+    context_lines: int = 0
 
     @functools.cached_property
     def sources(self) -> tuple[str, ...]:
@@ -63,6 +66,7 @@ class BatchKey(NamedTuple):
 
     `source` is '' unless it chooses experts or terms of the glossary. `align` is whether inline
     tags need the alignments of translations. `risk` is whether translations have their risk.
+    `in_context` is whether the texts are joined with previous sentences.
     """
 
     model: ServedModel
@@ -73,6 +77,7 @@ class BatchKey(NamedTuple):
     glossary: Glossary | None = None
     align: bool = False
     risk: bool = False
+    in_context: bool = False
 
 
 class Route(NamedTuple):
@@ -88,8 +93,12 @@ class Route(NamedTuple):
         decoding: Decoding,
         glossary: Glossary | None = None,
         risk: bool = False,
+        history: History | None = None,
     ) -> list[tuple[Unit, tuple[Sentence, ...]]]:
-        """Splits a text into units; returns each with its sentences, which fit the model."""
+        """Splits a text into units; returns each with its sentences, which fit the model.
+
+        With a history, the sentences are joined with as many previous ones as fit.
+        """
         assert self.model
         translator = self.model.translator
         longest = translator.max_source_length
@@ -112,8 +121,15 @@ class Route(NamedTuple):
         )
 
         def sentence(text: str, align: bool) -> Sentence:
-            length = bucketing.bucket_length(token_counts[text], longest)
-            return Sentence(key._replace(length=length, align=align), text, token_counts[text])
+            in_context = history.add(text) if history else SentenceInContext(text)
+            while in_context.previous and not fits(in_context.joined):
+                in_context = in_context._replace(previous=in_context.previous[1:])
+            tokens = token_counts[in_context.joined]
+            of_batch = key._replace(
+                length=bucketing.bucket_length(tokens, longest), align=align,
+                in_context=bool(in_context.previous),
+            )  # fmt: skip
+            return Sentence(of_batch, in_context.joined, tokens)
 
         return [
             (unit, tuple(sentence(each, unit.aligns) for each in unit.sentences.sentences))
@@ -228,7 +244,8 @@ class Models:
     def listed(self) -> list[dict[str, Any]]:
         """Returns the answer of `/languages`, sorted by name.
 
-        `risk` has the targets whose translations can be assessed.
+        `risk` has the targets whose translations can be assessed, and `context` the most previous
+        sentences by target.
         """
         rows = []
         for source in self.sources:
@@ -236,7 +253,13 @@ class Models:
             assessed = [
                 target for target, model in targets.items() if model.calibration is not None
             ]
-            rows.append({**_named(source), "targets": sorted(targets), "risk": sorted(assessed)})
+            lines = {t: model.context_lines for t, model in targets.items() if model.context_lines}
+            rows.append(
+                {
+                    **_named(source), "targets": sorted(targets), "risk": sorted(assessed),
+                    "context": lines,
+                }
+            )  # fmt: skip
         return sorted(rows, key=lambda row: str(row["name"]))
 
 
@@ -246,10 +269,11 @@ def load(
     """Loads the models of run directories, named by their last folder."""
     return [
         ServedModel(
-            Path(directory).resolve().name, load_one(directory), Calibration.load_if_any(directory)
+            Path(directory).resolve().name, load_one(directory),
+            Calibration.load_if_any(directory), trained_lines(directory),
         )
         for directory in directories
-    ]
+    ]  # fmt: skip
 
 
 def decode(key: BatchKey, texts: list[str]) -> list[Translation]:
@@ -259,12 +283,19 @@ def decode(key: BatchKey, texts: list[str]) -> list[Translation]:
     """
     translator, calibration = key.model.translator, key.model.calibration
     source, target = key.source or None, key.target if translator.tagged else None
-    translations = list(
-        translator.translate(
-            texts, source=source, target=target, decoding=key.decoding, glossary=key.glossary,
-            token_scores=key.risk,
+    if key.in_context:
+        sentences = [SentenceInContext.of_joined(text) for text in texts]
+        by_sentence = ContextTranslator(translator, key.model.context_lines).sentences(
+            sentences, source=source, target=target, decoding=key.decoding
         )
-    )  # fmt: skip
+        translations = [by_sentence[sentence] for sentence in sentences]
+    else:
+        translations = list(
+            translator.translate(
+                texts, source=source, target=target, decoding=key.decoding,
+                glossary=key.glossary, token_scores=key.risk,
+            )
+        )  # fmt: skip
     if key.risk:
         assert calibration, "checked by `mmt.serve.translation.cutter`"
         translations = assess(translator, translations, calibration, target=key.target)

@@ -1,7 +1,8 @@
 """`SentenceCache`: an LRU cache of the translations of sentences.
 
-A translation depends only on its sentence and on the key of its batch (model, languages, decoding
-options, length, and whether it has a risk), not on other sentences. So a cached one is exact.
+A translation depends only on its sentence, with its context if it has any, and on the key of its
+batch (model, languages, decoding options, length, and whether it has a risk), not on other
+sentences. So a cached one is exact.
 """
 
 from collections import OrderedDict

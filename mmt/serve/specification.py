@@ -25,6 +25,11 @@ def specification() -> dict[str, Any]:
             "type": "boolean", "default": False,
             "description": "Adds the risk of each sentence; see risk in /languages.",
         },
+        "context": {
+            "type": "integer", "minimum": 0, "default": 0,
+            "description": "Translates each sentence with up to so many previous ones of its text "
+            "or file; see context in /languages. Not with glossary or risk.",
+        },
     }  # fmt: skip
     detected = _object({"confidence": _NUMBER, "language": _TEXT})
     risk = _object({
@@ -37,10 +42,13 @@ def specification() -> dict[str, Any]:
                  "oneOf": [_array(risk), _array(_array(risk))]},
     })  # fmt: skip
     file = {"file": _TEXT | {"format": "binary"}, "source": _SOURCE, "target": _TARGET}
-    optional = {"glossary": translate["glossary"], "api_key": _KEY}
+    optional = {name: translate[name] for name in ("glossary", "context", "api_key")}
     language = _object(
-        {"code": _TEXT, "name": _TEXT, "targets": _array(_TEXT), "risk": _array(_TEXT)}
-    )
+        {
+            "code": _TEXT, "name": _TEXT, "targets": _array(_TEXT), "risk": _array(_TEXT),
+            "context": {"type": "object", "additionalProperties": _INTEGER},
+        }
+    )  # fmt: skip
     return {
         "openapi": "3.1.0",
         "info": {"title": "mmt: LibreTranslate's API", "version": version("mmt")},

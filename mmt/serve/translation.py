@@ -11,13 +11,16 @@ from mmt.documents import MarkedText
 from mmt.serve import text
 from mmt.serve.errors import Refusal
 from mmt.serve.limits import Limits
-from mmt.serve.models import AUTO, Models, Route, code
+from mmt.serve.models import AUTO, Models, Route, ServedModel, code
 from mmt.serve.parameters import RequestParameters, UploadedFile
 from mmt.serve.scheduler import Sentence
 from mmt.serve.sentence_work import SentenceWork
 from mmt.serve.service import Service
 from mmt.serve.text import Cut, ServedUnit, Text
 from mmt.translate import Decoding, Glossary
+from mmt.translate.context import History
+
+_MAX_CONTEXT = 100  # previous sentences; a model's own limit is lower
 
 
 class TranslationRequest(NamedTuple):
@@ -32,6 +35,7 @@ class TranslationRequest(NamedTuple):
         alternatives: the number of further translations.
         glossary: terms whose translations are required, or None.
         risk: whether the answer has the risk of each sentence.
+        context: maximum previous sentences of its text with which a sentence is translated.
     """
 
     texts: list[str]
@@ -43,6 +47,7 @@ class TranslationRequest(NamedTuple):
     alternatives: int
     glossary: Glossary | None = None
     risk: bool = False
+    context: int = 0
 
 
 class PreparedText(NamedTuple):
@@ -68,6 +73,7 @@ def read(parameters: RequestParameters, limits: Limits, decoding: Decoding) -> T
         alternatives,
         _glossary(parameters.text("glossary", "")),
         parameters.flag("risk"),
+        parameters.number("context", _MAX_CONTEXT),
     )
 
 
@@ -114,7 +120,7 @@ def _prepared(
     if request.source == AUTO:
         words = content if page is None else _words([each.source for each in page.segments])
         route, detected = detect_route(words, request.target, models)
-    cut = cutter(route, request.decoding, request.glossary, request.risk)
+    cut = cutter(route, request.decoding, request.glossary, request.risk, request.context)
     prepared = text.plain(content, cut) if page is None else text.html(page, cut)
     return PreparedText(prepared, detected)
 
@@ -145,10 +151,14 @@ def cutter(
     decoding: Decoding,
     glossary: Glossary | None = None,
     risk: bool = False,
+    context: int = 0,
 ) -> Cut:
     """Returns the function that splits texts for a route; without a model, texts are unchanged.
 
-    Raises Refusal if the model supports no glossary, or has no calibration for risks.
+    The texts are parts of one document: `context` previous sentences may be of previous texts.
+
+    Raises Refusal if the model supports no glossary, has no calibration for risks, or was not
+    trained with so much context.
     """
     if route is None or route.model is None:
         return text.keep
@@ -163,16 +173,39 @@ def cutter(
             f"risk: the model {name} has no calibration of confidence; fit one, then restart the "
             f"server: mmt calibrate --model {name} --corpus CORPUS",
         )
+    if context:
+        excluded = {"glossary": glossary, "risk": risk, "Decoding.prefix": decoding.prefix}
+        _check_context(context, route.model, [name for name, value in excluded.items() if value])
+    history = History(context) if context else None
     return lambda marked: [
         ServedUnit(unit, sentences)
-        for unit, sentences in route.cut(marked, decoding, glossary, risk)
+        for unit, sentences in route.cut(marked, decoding, glossary, risk, history)
     ]
+
+
+def _check_context(context: int, model: ServedModel, excluded: list[str]) -> None:
+    """Raises Refusal unless a model translates with so many previous sentences."""
+    if excluded:
+        raise Refusal(400, f"context excludes {', '.join(excluded)}")
+    if not model.context_lines:
+        raise Refusal(
+            400,
+            f"context: the model {model.name} was not trained with context (the modifier context, "
+            "docs/data/mixtures.md); omit it",
+        )
+    if context > model.context_lines:
+        raise Refusal(
+            400,
+            f"context is {context}: the model {model.name} was trained with at most "
+            f"{model.context_lines} previous sentences; allowed: 0 to {model.context_lines}",
+        )
 
 
 class FileJob:
     """The translation of a file, with its progress: `done` of `total` sentences.
 
-    Raises Refusal for languages that no model translates, and for a broken glossary.
+    Raises Refusal for languages that no model translates, for a broken glossary, and for a glossary
+    or context that the model does not support.
     """
 
     def __init__(self, file: UploadedFile, parameters: RequestParameters, service: Service) -> None:
@@ -180,8 +213,10 @@ class FileJob:
         source, target = parameters.text("source"), parameters.text("target")
         self._service, self._source = service, source
         self._glossary = _glossary(parameters.text("glossary", ""))
+        self._context = parameters.number("context", _MAX_CONTEXT)
         models = service.models
         self._route = None if source == AUTO else models.route(source, target)
+        self._cutter(self._route)
         self.target = code(models.target(target))
 
     async def translated(self) -> bytes:
@@ -189,10 +224,14 @@ class FileJob:
         languages = ("" if self._source == AUTO else self._source), self.target
         return await self._service.file_threads.translate(self.file, self._translate, languages)
 
+    def _cutter(self, route: Route | None) -> Cut:
+        decoding = with_alternatives(self._service.decoding, 0)
+        return cutter(route, decoding, self._glossary, context=self._context)
+
     async def _translate(self, segments: list[MarkedText]) -> list[MarkedText]:
         models = self._service.models
         route = self._route or detect_route(_words(segments[:100]), self.target, models)[0]
-        cut = cutter(route, with_alternatives(self._service.decoding, 0), self._glossary)
+        cut = self._cutter(route)
         units = await asyncio.to_thread(lambda: [cut(segment) for segment in segments])
         sentences = [each for segment in units for unit in segment for each in unit.sentences]
         with self._service.work(sentences) as work:

@@ -1,12 +1,12 @@
-"""A model that is trained with context knows what a pronoun means; by the command line."""
+"""A model that is trained with context knows what a pronoun means, by every command."""
 
 import random
 
 import pytest
 
-from eval import contrastive
-from mmt.data import corpora
-from mmt.translate import Translator
+from eval.records import analysis
+from eval.records.contrastive import summaries
+from eval.records.results import read_rows
 
 pytest.importorskip("seqio", reason="making a cache needs the extra [data]")
 NOUNS = {"die frau": ("the woman", "she"), "die tür": ("the door", "it")}
@@ -63,6 +63,26 @@ def test_context_decides_pronouns(mmt_command, toy_training, tmp_path):
     assert done.returncode == 0, done.stderr.decode()
     assert (tmp_path / "a.en.txt").read_text().splitlines() == [first, she]
 
-    found = contrastive.pronouns(Translator.load(run), corpora.load(tmp_path), "de")
-    alone, in_context = (sum(map(sum, of.values())) for of in (found.alone, found.in_context))
-    assert alone < 25 and in_context == 30, found.table()
+    scores, results = {}, tmp_path / "results.jsonl"
+    for flags in ((), ("--context=1",)):
+        done = mmt_command(
+            "evaluate", f"--model={run}", f"--testset={tmp_path}", f"--out={results}", *flags
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        scores[flags] = float(done.stdout.decode().split("\t")[1])
+    assert scores["--context=1",] > scores[()] + 5
+    assert b"context: 30 of " in done.stderr
+    assert ["context:1" in row.decode for row in read_rows(results)] == [False, True]
+
+    flags = "--context=1", "--contrastive"
+    done = mmt_command(
+        "evaluate", f"--model={run}", f"--testset={tmp_path}", f"--out={results}", *flags
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    (pronouns,) = (line.split() for line in done.stdout.decode().splitlines() if "pronouns" in line)
+    rows = [row for row in analysis.read(tmp_path / "analysis.jsonl") if row.kind == "contrastive"]
+    right = summaries(rows)["pronouns"]
+    assert pronouns[:3] == ["deu_Latn", "pronouns", "30"] and right.examples == 30
+    assert right.in_context == 30, done.stdout.decode()
+    # The pronoun of another document is right as often as its noun is of the same gender.
+    assert max(right.without_context, right.other_context) < 25, done.stdout.decode()

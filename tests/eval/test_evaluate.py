@@ -128,6 +128,22 @@ def test_all_languages_go_as_one_stream(run):
     assert translator.seen == [line for lines in LANGUAGES.values() for line in lines.sources]
 
 
+def test_documents_begin_with_an_empty_line(run, tmp_path):
+    german = LANGUAGES["deu_Latn"]._replace(documents=("news", "news", "talk"))
+    swahili = LANGUAGES["swh_Latn"]._replace(documents=("talk", "talk"))
+    documents = TestSet("phrases", "eng_Latn", {"deu_Latn": german, "swh_Latn": swahili})
+    translator = Dictionary(ANSWERS | {"": ""}, window=3)
+    rows = run(translator, documents, by_document=True, decode="beam:4|context:1")
+    one, two, three = german.sources
+    assert translator.seen == ["", one, two, "", three, "", *swahili.sources]
+    assert [(row.sentences, row.decode) for row in rows] == [
+        (3, "beam:4|context:1"), (2, "beam:4|context:1")
+    ]  # fmt: skip
+    assert [row.bleu for row in rows] == [row.bleu for row in run(Dictionary())[:2]]
+    with pytest.raises(ValueError, match=r"'phrases': the documents of deu_Latn are unknown"):
+        run(Dictionary(), by_document=True, decode="other")
+
+
 def test_a_kill_loses_no_finished_language(run, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(Dictionary(lives=4))  # in the middle of the second language

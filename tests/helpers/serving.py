@@ -90,8 +90,9 @@ def echo_translator(
 
 @contextlib.contextmanager
 def service(*translators: Translator, **options: Any) -> Iterator[Service]:
-    """A service of translators; options are fields of Service, or of Limits, or `calibration`."""
-    calibration = options.pop("calibration", None)
+    """A service of translators; options are fields of Service, of Limits or of ServedModel."""
+    names = ("calibration", "context_lines")
+    facts = {name: options.pop(name) for name in names if name in options}
     fields = {field.name for field in dataclasses.fields(Service)}
     limits = Limits(**{name: options.pop(name) for name in {*options} - fields})
     scheduler = Scheduler(
@@ -99,7 +100,7 @@ def service(*translators: Translator, **options: Any) -> Iterator[Service]:
         queue_tokens=limits.queue_tokens, queue_seconds=limits.queue_seconds,
         max_wait=limits.max_wait,
     )  # fmt: skip
-    served = [ServedModel(f"model{i}", each, calibration) for i, each in enumerate(translators)]
+    served = [ServedModel(f"model{i}", each, **facts) for i, each in enumerate(translators)]
     metrics = ServerMetrics(lambda: scheduler.queued_tokens)
     given = {"decoding": Decoding(), "limits": limits} | options
     with scheduler:

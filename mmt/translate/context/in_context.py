@@ -6,6 +6,7 @@ trains a model for this.
 """
 
 import dataclasses
+import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,8 @@ from mmt.translate import placeholders, sentences, source_language
 from mmt.translate.source_language import AUTO, Detected
 from mmt.translate.translation import Hypothesis, Translation, join
 from mmt.translate.translator import Translator, windows
+
+_BETWEEN = f" {SEPARATOR} "  # sentences
 
 
 class SentenceInContext(NamedTuple):
@@ -31,7 +34,18 @@ class SentenceInContext(NamedTuple):
         >>> SentenceInContext("Sie lacht.", ("Eva kam.",)).joined
         'Eva kam. ||| Sie lacht.'
         """
-        return f" {SEPARATOR} ".join([*self.previous, self.text])
+        return _BETWEEN.join([*self.previous, self.text])
+
+    @classmethod
+    def of_joined(cls, text: str) -> "SentenceInContext":
+        """Returns the sentence that was joined with its context, of which `History` makes none
+        with a separator.
+
+        >>> SentenceInContext.of_joined("Eva kam. ||| Sie lacht.").previous
+        ('Eva kam.',)
+        """
+        *previous, last = text.split(_BETWEEN)
+        return cls(last, tuple(previous))
 
 
 class History:
@@ -83,6 +97,20 @@ class ContextTranslator:
     joined: int = 0
     retranslated: int = 0
 
+    @property
+    def tagged(self) -> bool:
+        """Returns whether a tag names the target language, as `Translator.tagged`."""
+        return self.translator.tagged
+
+    @property
+    def routes_by_language(self) -> bool:
+        """Returns whether languages choose experts, as `Translator.routes_by_language`."""
+        return self.translator.routes_by_language
+
+    def language_id(self, source: str | None, target: str | None = None) -> int:
+        """Returns the id of a language, as `Translator.language_id`."""
+        return self.translator.language_id(source, target)
+
     def translate(
         self,
         lines: Iterable[str],
@@ -90,23 +118,29 @@ class ContextTranslator:
         source: str | None = None,
         target: str | None = None,
         decoding: Decoding | None = None,
+        sources: Iterable[str] | None = None,
     ) -> Iterator[Translation]:
         """Yields the translation of every line, in order; an empty line ends a document.
 
-        The arguments are those of `Translator.translate`. With `decoding.split` 'sentences' the
-        context of a sentence may be in its own line. Scores are those of the sentence together with
-        its context, and there are no scores of tokens.
+        The arguments are those of `Translator.translate`; `sources` are without 'auto'. With
+        `decoding.split` 'sentences' the context of a sentence may be in its own line. Scores are
+        those of the sentence together with its context, and there are no scores of tokens.
         """
         decoding = self.translator.default_decoding if decoding is None else decoding
         history, number = History(self.lines), 0
+        given = None if sources is None else iter(sources)
         for window in windows(lines):
-            sources, detected = self._sources(window, source)
+            if given is None:
+                of_lines, detected = self._sources(window, source)
+            else:
+                of_lines = list(itertools.islice(given, len(window)))
+                detected = [None] * len(window)
             parts = [
                 self._parts(line, language or self.translator.manifest.source, decoding, history)
-                for line, language in zip(window, sources, strict=True)
+                for line, language in zip(window, of_lines, strict=True)
             ]
             by_language: dict[str | None, list[SentenceInContext]] = {}
-            for of_line, language in zip(parts, sources, strict=True):
+            for of_line, language in zip(parts, of_lines, strict=True):
                 by_language.setdefault(language, []).extend(of_line)
             translations = {
                 language: self.sentences(
@@ -115,7 +149,7 @@ class ContextTranslator:
                 for language, of_language in by_language.items()
             }
             for line, of_line, language, detection in zip(
-                window, parts, sources, detected, strict=True
+                window, parts, of_lines, detected, strict=True
             ):
                 pieces = [translations[language][sentence] for sentence in of_line]
                 yield _joined(line, pieces, decoding)._replace(line=number, detected=detection)

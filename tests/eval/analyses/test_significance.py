@@ -4,6 +4,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from math import comb
 
 import numpy as np
 import pytest
@@ -132,3 +133,10 @@ def test_other_sentences_cannot_be_compared(pair):
     row = dataclasses.replace(theirs.row, sentences=59)
     with pytest.raises(ValueError, match="ours has sentences 60, theirs has 59"):
         significance.paired(ours, dataclasses.replace(theirs, row=row))
+
+
+@pytest.mark.parametrize(("first", "other"), [(0, 0), (0, 5), (3, 9), (6, 6), (12, 1)])
+def test_mcnemar_is_the_binomial_test(first, other):
+    total, fewest = first + other, min(first, other)
+    tail = sum(comb(total, k) for k in range(fewest + 1)) / 2**total
+    assert significance.mcnemar(first, other) == pytest.approx(min(1.0, 2 * tail))

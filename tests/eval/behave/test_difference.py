@@ -1,19 +1,8 @@
 """Two systems: McNemar's exact test by language and by behaviour, corrected."""
 
-from math import comb
-
-import pytest
-
 from eval.analyses import significance
 from eval.behave import difference
 from eval.behave.suite import JudgedCase
-
-
-@pytest.mark.parametrize(("first", "other"), [(0, 0), (0, 5), (3, 9), (6, 6), (12, 1)])
-def test_mcnemar_is_the_binomial_test(first, other):
-    total, fewest = first + other, min(first, other)
-    tail = sum(comb(total, k) for k in range(fewest + 1)) / 2**total
-    assert difference.mcnemar(first, other) == pytest.approx(min(1.0, 2 * tail))
 
 
 def judged(language, behaviour, faults):

@@ -5,6 +5,7 @@ import dataclasses
 from eval import report
 from eval.records import analysis, results
 from tests.eval.records.test_behaviour import ROW as BEHAVIOUR
+from tests.eval.records.test_contrastive import ROW as CONTRASTIVE
 from tests.helpers.made_up import made_up
 from tests.helpers.report_page import Page, page_words, write_rows
 from tests.helpers.report_rows import seven
@@ -59,3 +60,14 @@ def test_behaviours_have_a_section(tmp_path):
     page = Page((tmp_path / "out/report.html").read_text())
     assert "#behaviours" in [attributes.get("href") for _, attributes in page.tags]
     assert "The behaviours of" in text and "Cases of" in page_words(tmp_path / "out")
+
+
+def test_contrastive_examples_have_a_section(tmp_path):
+    results.add_rows(tmp_path / "results.jsonl", seven())
+    analysis.add(tmp_path / "analysis.jsonl", [CONTRASTIVE])
+    report.report([tmp_path / "results.jsonl"], tmp_path / "out")
+    text = (tmp_path / "out/report.md").read_text()
+    assert "| tiny | talks | 1 | she | 90.0 % | 20.0 % | 50.0 % | 10 | 1 |" in text
+    page = Page((tmp_path / "out/report.html").read_text())
+    assert "#context" in [attributes.get("href") for _, attributes in page.tags]
+    assert "context" in [attributes.get("id") for _, attributes in page.tags]

@@ -11,6 +11,7 @@ from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex
 from eval.report import system_tables
 from eval.report.comparison import compare
 from tests.eval.records.test_behaviour import ROW as BEHAVIOUR
+from tests.eval.records.test_contrastive import ROW as CONTRASTIVE
 from tests.helpers.made_up import made_up
 from tests.helpers.report_rows import baseline, by_heading, row, seven
 
@@ -216,4 +217,22 @@ def test_behaviours_name_the_lowest_language():
     table = system_tables.behaviours([BEHAVIOUR, weak])
     assert table.rows == (
         ("links", 0.5, 0.8, 0.25, "French", 2, 8), ("tiny", 1.0, 0.9, 1.0, "German", 1, 4),
+    )  # fmt: skip
+
+
+def test_contrastive_examples_are_summed_over_languages():
+    others = [
+        dataclasses.replace(CONTRASTIVE, checkpoint="tiny/1", phenomenon="he"),  # an older model
+        CONTRASTIVE,
+        dataclasses.replace(CONTRASTIVE, source="fra_Latn", phenomenon="name"),
+        dataclasses.replace(CONTRASTIVE, context_lines=2),
+    ]
+    table = system_tables.contrastive(AnalysisIndex(others))
+    shares = 0.9, 0.2, 0.5
+    assert table.rows == (
+        ("tiny", "talks", 1, "she", *shares, 10, 2),
+        ("tiny", "talks", 1, "pronouns", *shares, 10, 2),
+        ("tiny", "talks", 1, "names", *shares, 10, 2),
+        ("tiny", "talks", 2, "she", *shares, 10, 1),
+        ("tiny", "talks", 2, "pronouns", *shares, 10, 1),
     )  # fmt: skip

@@ -147,6 +147,33 @@ def test_real_packs(tmp_path, pack, language, document):
     assert 1 < len(set(texts.documents)) < len(sources) / 5
 
 
+def test_documents_of_a_corpus_are_those_of_its_entries(tmp_path):
+    (tmp_path / "corpus.toml").write_text("""
+[test]
+deu = { pairs = "deu.tsv", documents = true }
+fra = { source = "fra.tsv", target = "eng.tsv", join = "id", documents = true }
+swh = { source = "swh.tsv", target = "eng.tsv", join = "id" }
+ita = "ita.tsv"
+""")
+    (tmp_path / "deu.tsv").write_text("a\tA\nb\tB\n\nc\tC\nd\tD\n")
+    (tmp_path / "ita.tsv").write_text("a\tA\nb\tB\n")
+    lines = "x.1\ta\nx.2\tb\ny.1\tc\n{}y.2\td\ny.3\te\n"
+    (tmp_path / "fra.tsv").write_text(lines.format("\n"))
+    for name in ("eng", "swh"):
+        (tmp_path / f"{name}.tsv").write_text(lines.format(""))
+    found = testsets.load(tmp_path)
+    assert {code: each.follows for code, each in found.languages.items()} == {
+        "deu_Latn": (False, True, False, True),
+        "fra_Latn": (False, True, False, False, True),  # y.1 is of another document, y.2 of a third
+        "swh_Latn": (False, True, False, True, True),
+        "ita_Latn": (False, False),
+    }
+    assert found.languages["deu_Latn"].documents == (*["deu.tsv:1"] * 2, *["deu.tsv:4"] * 2)
+    testsets.check_documents(found, "deu_Latn")
+    with pytest.raises(ValueError, match=r"documents of ita_Latn are unknown.*of 3 of 4 languages"):
+        testsets.check_documents(found, "ita_Latn")
+
+
 def test_a_version_is_that_of_the_text(multiway):
     whole = testsets.load(multiway)
     german = whole.languages["deu_Latn"]

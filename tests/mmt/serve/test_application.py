@@ -6,7 +6,7 @@ from tests.helpers.serving import request
 def test_other_paths(serve_echo):
     with serve_echo() as (port, _):
         languages = [
-            {"code": code, "name": name, "targets": ["en"], "risk": []}
+            {"code": code, "name": name, "targets": ["en"], "risk": [], "context": {}}
             for code, name in (
                 ("zh", "Chinese (Simplified)"), ("de", "German"), ("sw", "Swahili")
             )

@@ -14,9 +14,17 @@ from mmt.run import Run
 from mmt.serve.errors import Refusal
 from mmt.serve.models import Models, ServedModel, code, find, load
 from mmt.translate import Glossary
+from mmt.translate.context import History
 from tests.helpers.serving import LANGUAGES, echo_translator, request, translate
 from tests.mmt.identify import made_up
 from tests.mmt.translate.test_risk import CALIBRATION
+
+CONTEXT_OF_TWO = """
+from __gin__ import dynamic_registration
+from mmt.data import stages
+stages.Stage.modifiers = {'context': 0.5}
+stages.Stage.context_lines = 2
+"""
 
 
 def test_several_models_are_chosen_by_language(serve_echo, echo, tmp_path):
@@ -45,8 +53,12 @@ def test_languages_tell_where_a_risk_is_known(echo, tmp_path):
 
 
 def test_the_calibration_of_a_run_is_loaded_and_a_broken_one_is_refused(echo, tmp_path):
+    config = Run(tmp_path).config
+    config.write_text("")
     (model,) = load([tmp_path], lambda _: echo)
-    assert model.calibration is None
+    assert model.calibration is None and model.context_lines == 0
+    config.write_text(CONTEXT_OF_TWO)
+    assert load([tmp_path], lambda _: echo)[0].context_lines == 2
     CALIBRATION.save(tmp_path)
     (model,) = load([tmp_path], lambda _: echo)
     assert model.calibration == CALIBRATION
@@ -115,6 +127,30 @@ def test_glossaries_separate_batches(serve_echo):
         )
         assert plain != with_terms and with_terms == same and hash(with_terms) == hash(same)
         assert translate(port, "ein Satz", glossary="nein\tno\n").json["translatedText"]
+
+
+def test_sentences_in_context_are_joined_as_far_as_they_fit(serve_echo):
+    with serve_echo(context_lines=2) as (port, service):
+        route = service.models.route("de", "en")
+        texts = "ein Satz\nja\nja\n* * *\na ||| b\nnein", "kleiner Satz " * 11, "nein"
+        lengthy, history = texts[1].strip(), History(2)
+        sentences = [
+            sentence
+            for text in texts
+            for _, of_unit in route.cut(MarkedText(text), service.decoding, history=history)
+            for sentence in of_unit
+        ]  # fmt: skip
+        assert [each.text for each in sentences] == [
+            "ein Satz", "ein Satz ||| ja", "ein Satz ||| ja ||| ja", "a ||| b",
+            "ja ||| ja ||| nein", f"nein ||| {lengthy}", f"{lengthy} ||| nein",
+        ]  # fmt: skip
+        in_context = [each.key.in_context for each in sentences]
+        assert in_context == [False, True, True, False, True, True, True]
+        for each in sentences:
+            assert each.tokens <= each.key.length
+            assert each.tokens == route.model.translator.source_tokens([each.text], "eng")[0]
+        listed = request(port, "GET", "/languages").json[0]
+        assert listed["context"] == {"en": 2}
 
 
 def test_sentences_with_tags_are_aligned_and_others_are_not(serve_echo):

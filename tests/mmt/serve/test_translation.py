@@ -10,13 +10,14 @@ import pytest
 from mmt.decoding.ctranslate2_search import CTranslate2Model
 from mmt.serve import models
 from mmt.serve.responses import NDJSON
-from mmt.translate import Translator, retry
+from mmt.translate import Decoding, Translator, retry
 from tests.helpers import hf_runs
 from tests.helpers.serving import (
     Echo,
     echo_translator,
     form,
     listening,
+    multipart,
     request,
     service,
     translate,
@@ -128,6 +129,8 @@ def test_long_lines_are_split_and_joined(serve_echo):
         ({"risk": True}, "risk: the model model0 has no calibration of confidence"),
         ({"risk": True}, "mmt calibrate --model model0"),
         ({"risk": "yes"}, "risk must be true or false"),
+        ({"context": 1}, "context: the model model0 was not trained with context"),
+        ({"context": "x"}, "context is text; allowed: 0 to 100"),
     ],
 )
 def test_a_fault_is_named(parameters, words, strict_port):
@@ -146,6 +149,77 @@ def test_a_glossary_is_refused_where_ctranslate2_translates(tmp_path):
         answer = request(port, "POST", "/translate", values)
         assert answer.status == 400 and "served by CTranslate2" in answer.json["error"]
         assert request(port, "GET", "/frontend/settings", {}).json["glossary"] is False
+
+
+def test_context_is_that_of_the_text(serve_echo, monkeypatch):
+    """The model gives the context back, but it is no part of the answer."""
+    seen = []
+    decode = models.decode
+
+    def decoded(key, texts):
+        seen.extend(texts)
+        return decode(key, texts)
+
+    monkeypatch.setattr(models, "decode", decoded)
+    text, html = "ein\nzwei\n\ndrei", "<p>ein<br><b>zwei</b> ja</p><p>drei</p>"
+    joined = ["ein", "ein ||| zwei", "zwei ||| drei"]
+    with serve_echo(context_lines=1) as (port, _):
+
+        def asked(body, **options):
+            """The answer, and the texts of the model."""
+            seen.clear()
+            return request(port, "POST", *body, **options).json, sorted(seen)
+
+        plain = {"q": text, "source": "de", "target": "en"}
+        translated = {"translatedText": text}
+        assert asked(("/translate", plain)) == (translated, ["drei", "ein", "zwei"])
+        # Sentences without context are those of the cache.
+        assert asked(("/translate", plain | {"context": 1})) == (translated, joined[1:])
+        assert asked(("/translate", plain | {"context": 1})) == (translated, [])
+        body, header = form(**plain | {"context": "1"})
+        assert asked(("/translate", body), **header) == (translated, [])
+        query = "/translate?source=de&target=en&context=1&q=vier%0Aein"
+        assert asked((query, b""))[1] == ["vier", "vier ||| ein"]
+        # Each text of a list is a document, and so is a page.
+        listed = plain | {"q": ["sechs", "ein\nja"], "context": 1}
+        assert asked(("/translate", listed))[1] == ["ein ||| ja", "sechs"]
+        Echo.aligned.clear()
+        page = asked(("/translate", plain | {"q": html, "format": "html", "context": 1}))
+        assert page == ({"translatedText": html}, ["ein ||| zwei ja", "zwei ja ||| drei"])
+        assert Echo.aligned == [1]
+        upload, header = multipart("a.txt", b"acht\nneun", source="de", target="en", context="1")
+        asked(("/translate_file", upload), **header)
+        assert sorted(seen) == ["acht", "acht ||| neun"]
+
+
+def test_an_output_without_its_context_is_made_again(serve_echo, monkeypatch):
+    with serve_echo(context_lines=1) as (port, _):
+        search = Echo.search
+        monkeypatch.setattr(Echo, "search", lambda echo, sources: [
+            [found._replace(tokens=found.tokens[2:]) for found in each]
+            for each in search(echo, sources)
+        ])  # fmt: skip
+        shortened = translate(port, "||| ein").json["translatedText"]
+        answer = translate(port, "ja\nein", context=1)
+        assert answer.status == 200 and "|||" not in answer.json["translatedText"], shortened
+
+
+def test_what_context_excludes_is_named(serve_echo):
+    options = {"context_lines": 2, "calibration": CALIBRATION}
+    with serve_echo(**options) as (port, _):
+        for values, words in (
+            ({"context": 3}, "context is 3: the model model0 was trained with at most 2 previous"),
+            ({"context": 1, "risk": True}, "context excludes risk"),
+            ({"context": 1, "risk": True, "glossary": "a\tb"}, "context excludes glossary, risk"),
+        ):
+            answer = translate(port, "ja", **values)
+            assert answer.status == 400 and words in answer.json["error"]
+        body, header = multipart("a.txt", b"ja", source="de", target="en", context="3")
+        answer = request(port, "POST", "/translate_file", body, **header)
+        assert answer.status == 400 and "allowed: 0 to 2" in answer.json["error"]
+    with serve_echo(context_lines=2, decoding=Decoding(prefix="ja")) as (port, _):
+        error = translate(port, "ja", context=1).json["error"]
+        assert error == "context excludes Decoding.prefix"
 
 
 def places(risk):
