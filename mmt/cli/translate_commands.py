@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from mmt.translate.context import ContextTranslator
 
 _BULK_OPTIONS = ("shard_lines", "beam_runner", "pipeline_options")
-_OF_LINES = {"split": "sentences", "keep_placeholders": True}  # unless they are bound
+# Unless they are bound.
+_OF_LINES: dict[str, Any] = {"split": "sentences", "keep_placeholders": True}
 
 
 def translate(args: argparse.Namespace) -> None:

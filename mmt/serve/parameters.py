@@ -125,7 +125,8 @@ class RequestParameters:
             received = str(value)[:20] if is_number or isinstance(value, str) else _kind(value)
             raise Refusal(
                 400,
-                f"Invalid request: {name} is {received}; allowed: whole numbers from 0 to {maximum}",
+                f"Invalid request: {name} is {received}; "
+                f"allowed: whole numbers from 0 to {maximum}",
             )
         return value
 

