@@ -21,6 +21,7 @@ from mmt.translate import Decoding, Glossary
 
 _NO_LANGUAGE = {"confidence": 0, "language": "en"}  # of a text without a letter, as LibreTranslate
 
+
 class TranslationRequest(NamedTuple):
     """The parameters of `/translate`.
 
