@@ -13,8 +13,8 @@ def engine_of(args: argparse.Namespace) -> str:
     return str(args.engine or bound or "jax")
 
 
-def decoding_of(args: argparse.Namespace) -> Any:
-    """Returns the decoding options; a flag wins over a binding.
+def decoding_of(args: argparse.Namespace, **defaults: Any) -> Any:
+    """Returns the decoding options; a flag wins over a binding, and a binding over `defaults`.
 
     Unless it is bound, `search_style` is that of the engine.
     """
@@ -22,12 +22,13 @@ def decoding_of(args: argparse.Namespace) -> Any:
 
     names = ("beam", "alpha", "nbest")
     flags = {name: getattr(args, name, None) for name in names}
-    options = {name: value for name, value in flags.items() if value is not None}
-    if (
-        engine_of(args) == "ctranslate2"
-        and config.bound(translate.Decoding, "search_style") is None
-    ):
-        options["search_style"] = "hf"
+    if engine_of(args) == "ctranslate2":
+        defaults["search_style"] = "hf"
+    options = {
+        name: value
+        for name, value in defaults.items()
+        if config.bound(translate.Decoding, name) is None
+    } | {name: value for name, value in flags.items() if value is not None}
     return config.configured(translate.Decoding)(**options)
 
 

@@ -5,7 +5,6 @@ Imports are lazy. Results go to stdout, messages to stderr.
 
 import argparse
 import contextlib
-import dataclasses
 import functools
 import hashlib
 import sys
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from mmt.translate.context import ContextTranslator
 
 _BULK_OPTIONS = ("shard_lines", "beam_runner", "pipeline_options")
+# Unless they are bound.
+_OF_LINES: dict[str, Any] = {"split": "sentences", "keep_placeholders": True}
 
 
 def translate(args: argparse.Namespace) -> None:
@@ -104,7 +105,7 @@ def _context(args: argparse.Namespace, translator: Any) -> "ContextTranslator | 
 
 def _decoding_of_lines(args: argparse.Namespace) -> "Decoding":
     """Returns the decoding options of lines. Raises ValueError for those that exclude others."""
-    decoding = _split_into_sentences(_decoding_of(args))
+    decoding = _decoding_of(args, **_OF_LINES)
     if (args.risk or args.retry) and decoding.nbest > 1:
         raise ValueError("--risk and --retry are for one translation of a line; omit --nbest")
     if args.context is not None:
@@ -115,15 +116,6 @@ def _decoding_of_lines(args: argparse.Namespace) -> "Decoding":
         if excluded := [name for name, value in excluded_options.items() if value]:
             raise ValueError(f"--context excludes {', '.join(excluded)}")
         check_trained_lines(args.model, args.context)
-    return decoding
-
-
-def _split_into_sentences(decoding: "Decoding") -> "Decoding":
-    """Returns the options with lines split into sentences, unless a binding sets `split`."""
-    from mmt import config, translate
-
-    if config.bound(translate.Decoding, "split") is None:
-        return dataclasses.replace(decoding, split="sentences")
     return decoding
 
 
@@ -282,19 +274,22 @@ def translator_of_lines(
     args: argparse.Namespace, bound: Sequence[Callable[..., Any]] = ()
 ) -> tuple[Any, Any]:
     """Returns the same as `translator_of`; lines are translated as those of stdin."""
-    decoding = _split_into_sentences(_decoding_of(args, bound))
+    decoding = _decoding_of(args, bound, **_OF_LINES)
     return _load_translator(args), decoding
 
 
 def _decoding_of(
-    args: argparse.Namespace, bound: Sequence[Callable[..., Any]] = ()
+    args: argparse.Namespace, bound: Sequence[Callable[..., Any]] = (), **defaults: Any
 ) -> "Decoding":
-    """Loads the bindings of the command line; returns the decoding options."""
+    """Loads the bindings of the command line; returns the decoding options.
+
+    defaults: options that apply unless they are bound.
+    """
     from mmt import config, sharding, translate
 
     load, make = translate.Translator.load, translate.Decoding
     config.bind(args.bindings, [load, make, sharding.device_mesh, sharding.Layout, *bound])
-    return engines.decoding_of(args)
+    return engines.decoding_of(args, **defaults)
 
 
 def _load_translator(args: argparse.Namespace) -> Any:

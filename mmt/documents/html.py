@@ -36,6 +36,7 @@ _WITHOUT_END = frozenset("p li dt dd td th tr option".split())  # whose end tags
 _READ = frozenset("alt title placeholder aria-label label summary".split())  # attributes
 _LANGUAGE = frozenset(("lang", "xml:lang"))
 _OTHER = {"ltr": "rtl", "rtl": "ltr"}  # direction -> that of the source
+_DIRECTIONS = frozenset(("ltr", "rtl", "auto"))
 _NAMING = re.compile(
     r"(?i)\b(?:http-equiv|name|property)\s*=\s*[\"']?"
     r"(?:content-language|language|dc\.language|dcterms\.language|og:locale)(?![\w:.-])"
@@ -125,9 +126,8 @@ def _named(markup: Markup, locales: Locales) -> Iterator[FileChange]:
     if not locales.differ:
         return
     turned = locales.turned
-    if page and turned == "rtl" and "dir" not in page.attributes:
-        end = page.start + len("<html")
-        yield FileChange(end, end, ' dir="rtl"')
+    if page and turned == "rtl" and page.attributes.get("dir", "").lower() not in _DIRECTIONS:
+        yield _page_direction(markup, page)
     after = 0
     for index, token in enumerate(markup.tokens):
         if index < after or token.kind != "start":
@@ -143,6 +143,16 @@ def _named(markup: Markup, locales: Locales) -> Iterator[FileChange]:
                 yield FileChange(*match.span(group), locales.renamed(match[group]))
             elif turned and match[1].lower() == "dir" and match[group].lower() == _OTHER[turned]:
                 yield FileChange(*match.span(group), turned)
+
+
+def _page_direction(markup: Markup, page: Token) -> FileChange:
+    """Returns the change that makes a page without a valid `dir` run from right to left."""
+    end = page.start + len("<html")
+    attributes = _ATTRIBUTE.finditer(markup.text, end, page.end)
+    named = next((match for match in attributes if match[1].lower() == "dir"), None)
+    if named and (group := named.lastindex or 1) > 1:
+        return FileChange(*named.span(group), "rtl")
+    return FileChange(end, end, ' dir="rtl"')  # of two attributes of a name, the first counts
 
 
 class _Part(NamedTuple):

@@ -141,7 +141,7 @@ async def _detect(service: Service, request: Request) -> Response:
         parameters = await _parameters(service, request, stack, service.limits.body_bytes)
         text = parameters.text("q")
         translation.check_size([text], service.limits)
-        return as_json([translation.detection(*each) for each in service.models.identify(text)])
+        return as_json(translation.detections(text, service.models))
 
 
 async def _languages(service: Service, request: Request) -> Response:
@@ -203,6 +203,7 @@ async def _settings(service: Service, request: Request) -> Response:
             "alternatives": service.decoding.beam - 1,
             "identification": service.models.identifies,
             "glossary": service.models.take_glossary,
+            "targets": service.models.listed_targets(),
         }
     )
 

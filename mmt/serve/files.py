@@ -22,7 +22,15 @@ _THREADS = 4  # files that are translated at once
 
 
 def _suffix(name: str) -> str:
-    return PurePosixPath(name.replace("\\", "/")).suffix.lower()[:20]
+    return _plain(PurePosixPath(name.replace("\\", "/")).suffix.lower()[:20])
+
+
+def _stem(name: str) -> str:
+    return _plain(PurePosixPath(name.replace("\\", "/")).stem[:_NAME])
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_. " else "_" for c in name)
 
 
 class FileThreads:
@@ -57,7 +65,7 @@ class FileThreads:
         self._busy += 1
         source, target = languages
         translated = functools.partial(
-            translate_file, f"file{_suffix(file.name)}", file.content, translate_now,
+            translate_file, f"{_stem(file.name)}{_suffix(file.name)}", file.content, translate_now,
             source=source or None, target=target,
         )  # fmt: skip
         work = loop.run_in_executor(self._threads, translated)
@@ -105,13 +113,11 @@ class TranslatedFiles:
     def keep(self, name: str, target: str, content: bytes) -> str:
         """Stores a translated file; returns the token to fetch it with."""
         self._drop_old(len(content))
-        stem = PurePosixPath(name.replace("\\", "/")).stem[:_NAME]
-        safe_stem = "".join(c if c.isalnum() or c in "-_. " else "_" for c in stem)
         token = secrets.token_urlsafe(18) + _suffix(name)
         expires = self._clock() + self._seconds
         self.size += len(content)
         self._files[token] = TranslatedFile(
-            f"{safe_stem}.{target}{_suffix(name)}", content, expires
+            f"{_stem(name)}.{target}{_suffix(name)}", content, expires
         )
         return token
 

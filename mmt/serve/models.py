@@ -184,8 +184,7 @@ class Models:
             sources = [code(s) for s, t in self._pairs if t == target]
             raise Refusal(
                 400,
-                f"{code(source)} ({languages.name_of(source)}) is not available as a source for "
-                f"{code(target)} ({languages.name_of(target)}); "
+                f"{_shown(source)} is not available as a source for {_shown(target)}; "
                 f"{suggest.choices(code(source), sorted(sources)[:10])}",
             )
         return Route(source, target, model)
@@ -262,6 +261,10 @@ class Models:
             )  # fmt: skip
         return sorted(rows, key=lambda row: str(row["name"]))
 
+    def listed_targets(self) -> list[dict[str, str]]:
+        """Returns code and name of each target language, sorted by name."""
+        return sorted(map(_named, self.targets), key=lambda row: row["name"])
+
 
 def load(
     directories: Sequence[str | Path], load_one: Callable[..., Translator] = Translator.load
@@ -317,6 +320,10 @@ def _named(language: str) -> dict[str, str]:
     return {"code": code(language), "name": languages.name_of(language)}
 
 
+def _shown(language: str) -> str:
+    return f"{code(language)} ({languages.name_of(language)})"
+
+
 def code(language: str) -> str:
     """Returns the BCP 47 code that clients use: two letters if ISO 639-1 has them.
 
@@ -346,13 +353,13 @@ def find(name: str, served: Iterable[str], side: str) -> str:
     try:
         language = languages.find(_LIBRETRANSLATE_CODES.get(name, name))
     except ValueError:
-        hint = suggest.hint(name, spellings, 3, show=lambda key: code(spellings[key]))
+        hint = suggest.hint(name, spellings, 3, show=lambda key: _shown(spellings[key]))
         raise Refusal(
             400, f"{name[:40]!r} is not supported as a {side} language{hint}; see GET /languages"
         ) from None
     if language.code in codes:
         return language.code
-    nearest = ", ".join(code(near.code) for near in languages.nearest(language, codes))
+    nearest = ", ".join(_shown(near.code) for near in languages.nearest(language, codes))
     raise Refusal(
         400,
         f"{code(language.code)} ({language.name}) is not supported as a {side} language; "

@@ -121,9 +121,12 @@ class RequestParameters:
         if value is None or value == "":
             return 0
         if type(value) is not int or not 0 <= value <= maximum:
-            received = value if isinstance(value, (int, float)) else _kind(value)
+            is_number = type(value) in (int, float)
+            received = str(value)[:20] if is_number or isinstance(value, str) else _kind(value)
             raise Refusal(
-                400, f"Invalid request: {name} is {str(received)[:20]}; allowed: 0 to {maximum}"
+                400,
+                f"Invalid request: {name} is {received}; "
+                f"allowed: whole numbers from 0 to {maximum}",
             )
         return value
 
@@ -131,11 +134,10 @@ class RequestParameters:
         """Returns a truth value; the default is False."""
         value = self._values.get(name)
         flags = {"": False, "false": False, "0": False, "true": True, "1": True}
-        if value is None or isinstance(value, bool):
-            return bool(value)
-        if not isinstance(value, str) or value.lower() not in flags:
+        spelling = "" if value is None else str(value).lower()
+        if isinstance(value, (list, dict, UploadedFile)) or spelling not in flags:
             raise Refusal(400, f"Invalid request: {name} must be true or false")
-        return flags[value.lower()]
+        return flags[spelling]
 
     def file(self, name: str) -> UploadedFile:
         """Returns an uploaded file."""
@@ -170,7 +172,7 @@ async def read(
         try:
             pairs = list(json_objects.parse(body).items())
         except (ValueError, RecursionError) as error:
-            raise Refusal(400, f"Invalid request: the body is not JSON: {_first(error)}") from None
+            raise Refusal(400, f"Invalid request: the JSON of the body: {_first(error)}") from None
     elif kind == _MULTIPART:
         pairs = await _multipart(request, body)
     elif kind == _URLENCODED:

@@ -22,6 +22,8 @@ from mmt.translate.context import History
 
 _MAX_CONTEXT = 100  # previous sentences; a model's own limit is lower
 
+_NO_LANGUAGE = {"confidence": 0, "language": "en"}  # of a text without a letter, as LibreTranslate
+
 
 class TranslationRequest(NamedTuple):
     """The parameters of `/translate`.
@@ -136,9 +138,17 @@ def detect_route(content: str, target: str, models: Models) -> tuple[Route | Non
     """
     if not any(map(str.isalpha, content)):
         models.target(target)
-        return None, {"confidence": 0, "language": "en"}
+        return None, _NO_LANGUAGE
     source, probability = models.identify(content)[0]
     return models.route(source, target), detection(source, probability)
+
+
+def detections(content: str, models: Models) -> list[dict[str, Any]]:
+    """Returns the likely languages of a text as `/detect` lists them, best first."""
+    listed = [detection(*each) for each in models.identify(content)]
+    if not any(map(str.isalpha, content)):
+        return [_NO_LANGUAGE]
+    return [each for each in listed if each["confidence"]] or listed[:1]
 
 
 def detection(source: str, probability: float) -> dict[str, Any]:

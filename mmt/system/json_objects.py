@@ -18,7 +18,7 @@ def parse(line: str | bytes) -> dict[str, Any]:
         byte = error.object[error.start]
         raise ValueError(f"no UTF-8: byte {error.start + 1} is 0x{byte:02x}") from error
     except RecursionError as error:
-        raise ValueError(str(error)) from error
+        raise ValueError("nested too deeply") from error
 
 
 def _object(line: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from mmt.decoding import Decoding
 from mmt.documents import MarkedText, Tag, by_attention, by_position
 from mmt.translate import alignment as alignments
-from mmt.translate import source_language, words
+from mmt.translate import placeholders, source_language, words
 from mmt.translate.alignment import Alignment
 from mmt.translate.context import ContextTranslator, History, SentenceInContext
 from mmt.translate.sentences import SegmentedText, has_space, segment_text
@@ -95,15 +95,19 @@ class Unit(NamedTuple):
         target = self.sentences.replaced([hypothesis.text for hypothesis in hypotheses])
         if target.text == self.source.text:
             return self.source._replace(text=self.source.text + self.separator)
-        source, gap = _without_gap(self.source, self.sentences.spans[-1][1])
-        text = target.text.removesuffix(gap.text)
+        lead, source = _without_lead(self.source, self.sentences.spans[0][0])
+        first = len(lead.text)
+        source, gap = _without_gap(source, self.sentences.spans[-1][1] - first)
+        text = target.text.removeprefix(lead.text).removesuffix(gap.text)
         if self.aligns:
             places = zip(hypotheses, self.sentences.spans, target.spans, strict=True)
-            parts = [_alignment(each).shifted(s, t) for each, (s, _), (t, _) in places]
+            parts = [
+                _alignment(each).shifted(s - first, t - first) for each, (s, _), (t, _) in places
+            ]
             written = place_tags(source, text, alignments.join(parts))
         else:
             written = by_position(source, text)
-        written = joined((written, gap))
+        written = joined((lead, written, gap))
         return written._replace(text=written.text + self.separator)
 
 
@@ -167,14 +171,16 @@ def translate(
         translator: the model.
         segments: the texts.
         source, target: languages, as of `Translator.translate`; 'auto' detects that of a segment.
-        decoding: options of the search; None is the default, by sentence. With `split` 'long',
-            segments are only cut into lines.
+        decoding: options of the search; None is the default, by sentence, with placeholders
+            kept. With `split` 'long', segments are only cut into lines.
         context: translates instead of `translator`, with the previous sentences of the segments,
             which are one document; it takes no further `options`.
         options: further options of `Translator.translate`, such as `glossary`.
     """
     if decoding is None:
-        decoding = dataclasses.replace(translator.default_decoding, split="sentences")
+        decoding = dataclasses.replace(
+            translator.default_decoding, split="sentences", keep_placeholders=True
+        )
     whole_lines = decoding.split == "long"
     options |= {"target": target, "decoding": dataclasses.replace(decoding, split="long")}
     history = History(context.lines if context else 0)
@@ -245,9 +251,49 @@ def aligned(
 
 
 def place_tags(source: MarkedText, text: str, alignment: Alignment) -> MarkedText:
-    """Returns the translation `text` with the tags of its source."""
-    spans = words.spans(text)
-    return by_attention(source, text, spans, _attention(spans, alignment, len(source.text)))
+    """Returns the translation `text` with the tags of its source.
+
+    A placeholder is one word, and attends to the same placeholder of the source.
+    """
+    spans = _words(text)
+    attention = _attention(spans, alignment, len(source.text))
+    of_source: dict[str, list[tuple[int, int]]] = {}
+    for start, end in placeholders.spans(source.text):
+        of_source.setdefault(source.text[start:end], []).append((start, end))
+    for row, (start, end) in enumerate(spans):
+        if same := of_source.get(text[start:end]):
+            first, last = same.pop(0)
+            attention[row] = 0
+            attention[row, first:last] = 1 / (last - first)
+    return by_attention(source, text, spans, attention)
+
+
+def _words(text: str) -> list[tuple[int, int]]:
+    """Returns start and end of each word and placeholder, in order."""
+    spans, end = [], 0
+    for start, next_end in [*placeholders.spans(text), (len(text), len(text))]:
+        spans += [(end + first, end + last) for first, last in words.spans(text[end:start])]
+        if start < next_end:
+            spans.append((start, next_end))
+        end = next_end
+    return spans
+
+
+def _without_lead(marked: MarkedText, start: int) -> tuple[MarkedText, MarkedText]:
+    """Returns a text in two parts: white space with the lone tags in it, and the rest.
+
+    `start` is where the first sentence begins. Without lone tags before it, the first part is
+    empty.
+    """
+    text, tags = marked
+    number = 0
+    while number < len(tags) and tags[number].kind == "alone" and tags[number].position < start:
+        number += 1
+    if not number:
+        return MarkedText("", ()), marked
+    cut_at = min([start, *(tag.position for tag in tags[number:])])
+    moved = (tag._replace(position=tag.position - cut_at) for tag in tags[number:])
+    return MarkedText(text[:cut_at], tags[:number]), MarkedText(text[cut_at:], tuple(moved))
 
 
 def _without_gap(marked: MarkedText, end: int) -> tuple[MarkedText, MarkedText]:

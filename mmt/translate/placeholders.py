@@ -19,7 +19,7 @@ _KINDS = (
     r"\{\{[^{}\n]*\}\}",  # Mustache, Jinja, MediaWiki
     r"[$#%]?\{(?:[^{}\n]|\{[^{}\n]*\})*\}",  # Python, ICU, JavaScript, Ruby
     r"(?<![0-9%])%(?:\([^()\s]+\)|\d{1,2}\$)?[\-+#0]*(?:\d{1,4}|\*)?(?:\.(?:\d{1,4}|\*))?"
-    r"(?:hh|h|ll|l|L|q|j|z|t)?[diouxXeEfFgGcspa@]",  # printf
+    r"(?:hh|h|ll|l|L|q|j|z|t)?[diouxXeEfFgGcspan@]",  # printf
     r"(?<![A-Za-z0-9$])\$\d{1,2}(?![\d.,]*\d)",  # MediaWiki's $1
 )
 _PATTERN = re.compile("|".join(f"(?:{kind})" for kind in _KINDS), re.ASCII)

@@ -26,7 +26,7 @@ from mmt.translate.translator import Translator
 _VERSION = 1
 _MIN_LETTERS = 12  # of a translation whose language is identified
 # Options that do not change the best translation of a sentence.
-_IGNORED_OPTIONS = ("split:", "nbest:")
+_IGNORED_OPTIONS = ("split:", "nbest:", "keep_placeholders:")
 
 # A signal at or above its limit is a flag.
 FLAGS = {

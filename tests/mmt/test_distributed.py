@@ -167,7 +167,7 @@ def measured(directory):
     for row in rows:
         for name in [name for name in row if isinstance(row[name], dict)]:
             row |= {f"{name}/{key}": value for key, value in row.pop(name).items()}
-    return [{k: v for k, v in row.items() if not isinstance(v, str)} for row in rows]
+    return [{k: v for k, v in row.items() if isinstance(v, (int, float))} for row in rows]
 
 
 def assert_same_run(directory, other):

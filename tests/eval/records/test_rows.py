@@ -50,7 +50,7 @@ def test_nested_values_round_trip(tmp_path):
         ('{"name": "a", "shares": 3}', "expected an object"),
         ('{"name": "a", "name": "b"}', "key 'name' is given twice"),
         (r'{"name": "a\ud800"}', r"no text: \ud800, half of a character"),
-        ('{"name": ' + "[" * 100_000, "recursion"),
+        ('{"name": ' + "[" * 100_000, "nested too deeply"),
     ],
 )
 def test_broken_rows_name_file_line_and_what_is_expected(tmp_path, line, message):

@@ -33,11 +33,14 @@ def test_the_flag_wins_over_the_binding_and_chooses_the_search(bind):
     bind()
     assert engines.engine_of(flags()) == "jax"
     assert engines.decoding_of(flags(beam=2)) == Decoding(beam=2)
+    assert engines.decoding_of(flags(), keep_placeholders=True) == Decoding(keep_placeholders=True)
     bind("Translator.load.engine=ctranslate2", "Decoding.alpha=1.0")
     assert engines.engine_of(flags()) == "ctranslate2"
     assert engines.decoding_of(flags()) == Decoding(alpha=1.0, search_style="hf")
     assert engines.engine_of(flags(engine="jax")) == "jax"
     assert engines.decoding_of(flags(engine="jax")) == Decoding(alpha=1.0)
+    bind("Decoding.keep_placeholders=False")
+    assert engines.decoding_of(flags(), keep_placeholders=True) == Decoding()
     bind("Decoding.search_style=t5x")  # for the search to refuse
     assert engines.decoding_of(flags(engine="ctranslate2")).search_style == "t5x"
 

@@ -130,3 +130,23 @@ def test_the_direction_is_that_of_the_target():
     document = html.read("a.html", b"<HTML><p dir=auto>one<p dir=ltr>two", locales("en", "he"))
     new = document.write([MarkedText("1x"), MarkedText("2x")])
     assert new == b'<HTML dir="rtl"><p dir=auto>1x<p dir=rtl>2x'
+
+
+@pytest.mark.parametrize(
+    ("start", "turned"),
+    [
+        ('<html dir="upwards" lang=en>', '<html dir="rtl" lang=he>'),
+        ("<html lang=en DIR=''>", "<html lang=he DIR='rtl'>"),
+        ("<html dir=left>", "<html dir=rtl>"),
+        ("<html dir>", '<html dir="rtl" dir>'),
+        ('<html dir="foo" dir="ltr">', '<html dir="rtl" dir="rtl">'),
+        ('<html dir="Auto">', '<html dir="Auto">'),
+    ],
+)
+def test_a_page_with_an_invalid_direction_turns(start, turned):
+    """Browsers show such a page from left to right; `dir` of other elements stays if invalid."""
+    rest = "<p dir=foo>{}<p dir>{}</html>"
+    page = start + rest.format("one", "two")
+    document = html.read("a.html", page.encode(), locales("en", "he"))
+    new = document.write([MarkedText("1x"), MarkedText("2x")]).decode()
+    assert new == turned + rest.format("1x", "2x")

@@ -18,6 +18,7 @@ def test_other_paths(serve_echo):
         assert settings["language"] == {
             "source": {"code": "de", "name": "German"}, "target": {"code": "en", "name": "English"},
         }  # fmt: skip
+        assert settings["targets"] == [{"code": "en", "name": "English"}]
         assert settings["charLimit"] == 100_000 and settings["keyRequired"] is False
         assert request(port, "GET", "/health").json == {"status": "ok"}
         assert request(port, "POST", "/suggest", {"q": "a"}).status == 403

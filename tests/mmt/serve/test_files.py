@@ -30,10 +30,10 @@ def test_files_are_translated_and_fetched(name, content, serve_echo):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.pdf", b"%PDF", "file.pdf: .pdf files cannot be translated"),
-        ("noname", b"a", "unknown format ''"),
-        ("a.txt", b"\x80a", "file.txt:1"),
-        ("a.docx", b"PK", "file.docx"),
+        ("a.pdf", b"%PDF", "a.pdf: .pdf files cannot be translated"),
+        ("noname", b"a", "noname: unknown format ''"),
+        ("../of/Ärende <1>.txt", b"\x80a", "Ärende _1_.txt:1"),
+        ("a.docx", b"PK", "a.docx: damaged"),
     ],
 )
 def test_other_files_are_refused(name, content, words, strict_port):

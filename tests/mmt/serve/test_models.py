@@ -114,6 +114,9 @@ def test_languages_are_identified_among_those_that_are_served(echo, serve_echo):
             assert (found[0]["confidence"] > 50) == (code_ == "deu_Latn")
             answer = translate(port, line, source="auto").json
             assert answer["detectedLanguage"] == found[0]
+        no_language = {"confidence": 0, "language": "en"}
+        assert request(port, "POST", "/detect", {"q": "12:30"}).json == [no_language]
+        assert translate(port, "12:30", source="auto").json["detectedLanguage"] == no_language
         settings = request(port, "GET", "/frontend/settings").json
         assert settings["identification"] and settings["language"]["source"]["code"] == "auto"
 

@@ -26,8 +26,8 @@ def test_json_form_multipart_and_query_string_are_alike(serve_echo):
 @pytest.mark.parametrize(
     ("body", "kind", "words"),
     [
-        (b"{", "application/json", "the body is not JSON"),
-        (b"[" * 100_000, "application/json", "not JSON"),
+        (b"{", "application/json", "the JSON of the body: no JSON: Expecting"),
+        (b"[" * 100_000, "application/json", "the JSON of the body: nested too deeply"),
         (b'{"q": "a", "q": "b"}', "application/json", "key 'q' is given twice"),
         (b'{"q": "\\ud800"}', "application/json", "half of a character"),
         (b"\xff", "application/json", "no UTF-8"),

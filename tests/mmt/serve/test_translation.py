@@ -45,7 +45,7 @@ def test_alternatives(serve_echo):
         ]  # fmt: skip
         error = translate(port, "ein", alternatives=4)
         assert (error.status, error.json["error"]) == (
-            400, "Invalid request: alternatives is 4; allowed: 0 to 3",
+            400, "Invalid request: alternatives is 4; allowed: whole numbers from 0 to 3",
         )  # fmt: skip
 
 
@@ -109,9 +109,9 @@ def test_long_lines_are_split_and_joined(serve_echo):
     ("parameters", "words"),
     [
         ({"source": "xx"}, "'xx' is not supported as a source language"),
-        ({"source": "germn"}, "nearest: de"),
-        ({"source": "fr"}, "fr (French) is not supported as a source language; nearest: de"),
-        ({"target": "de"}, "de (German) is not supported as a target language; nearest: en"),
+        ({"source": "germn"}, "nearest: de (German)"),
+        ({"source": "fr"}, "fr (French) is not supported as a source language; nearest: de (Ger"),
+        ({"target": "de"}, "de (German) is not supported as a target language; nearest: en (Eng"),
         ({"source": ""}, "missing source parameter"),
         ({"target": None}, "missing target parameter"),
         ({"source": 5}, "source must be text, not a number"),
@@ -123,7 +123,7 @@ def test_long_lines_are_split_and_joined(serve_echo):
         ({"q": ["x"] * 30}, "request (30 texts) exceeds batch limit (20)"),
         ({"format": "htm"}, "htm format is not supported; nearest: html; allowed: text, html"),
         ({"alternatives": -1}, "alternatives is -1"),
-        ({"alternatives": "many"}, "alternatives is text; allowed: 0 to 3"),
+        ({"alternatives": "many"}, "alternatives is many; allowed: whole numbers from 0 to 3"),
         ({"source": "auto"}, "no language identifier"),
         ({"glossary": "a"}, "glossary, line 1"),
         ({"risk": True}, "risk: the model model0 has no calibration of confidence"),
@@ -131,6 +131,8 @@ def test_long_lines_are_split_and_joined(serve_echo):
         ({"risk": "yes"}, "risk must be true or false"),
         ({"context": 1}, "context: the model model0 was not trained with context"),
         ({"context": "x"}, "context is text; allowed: 0 to 100"),
+        ({"risk": 1}, "risk: the model model0 has no calibration of confidence"),
+        ({"risk": []}, "risk must be true or false"),
     ],
 )
 def test_a_fault_is_named(parameters, words, strict_port):

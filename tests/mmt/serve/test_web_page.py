@@ -113,7 +113,8 @@ def test_chosen_files_show_progress_and_a_wrong_one_why(open_page):
         ])  # fmt: skip
         files = page.locator("#files li")
         files.nth(1).get_by_text("of 20 sentences").wait_for()
-        assert "This format is not supported" in files.nth(0).get_by_role("alert").inner_text()
+        refusal = files.nth(0).get_by_role("alert").inner_text()
+        assert refusal.startswith("a.pdf: .pdf files cannot be translated: a PDF has the places")
         assert contrast(page, "#files [role=alert]") > 4.5
         assert page.get_by_role("progressbar", name="Progress of a.txt").is_visible()
         assert files.nth(2).get_by_text("Waiting").is_visible()
@@ -266,11 +267,19 @@ def test_keyboard_and_screen_reader(open_page):
         assert page.locator("html").get_attribute("lang") == "en"
 
 
-def test_a_refusal_is_read_out(open_page):
+def test_a_refusal_is_read_out_and_leaves_no_other_translation(open_page):
     with open_page() as page:
+        page.locator("#text").fill("x" * 100_001)
+        alert = page.get_by_role("alert")
+        alert.wait_for()
+        assert alert.inner_text() == "The text is too long: at most 100,000 characters."
+        page.locator("#text").fill("ein Satz")
+        assert translated(page) == "ein Satz" and not alert.is_visible()
         page.route("**/translate", lambda route: route.fulfill(
             status=503, body='{"error": "Slowdown"}', headers={"Retry-After": "7"}
         ))  # fmt: skip
         page.locator("#text").fill("ein")
-        page.get_by_role("alert").wait_for()
-        assert page.get_by_role("alert").inner_text() == "Slowdown (try again in 7 s)"
+        alert.wait_for()
+        assert alert.inner_text() == "Slowdown (try again in 7 s)"
+        assert page.locator("#translation").inner_text() == ""
+        assert not page.locator("#copy").is_visible()

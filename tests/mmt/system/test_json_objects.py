@@ -9,7 +9,7 @@ from mmt.system import json_objects
     ("line", "message"),
     [
         ("{", "no JSON: .* at column 2"),
-        ("[" * 100_000, "recursion"),
+        ("[" * 100_000, "nested too deeply"),
         ('{"id": ' + "1" * 5000 + "}", "limit"),
         ('{"a": 1, "a": 2}', "key 'a' is given twice"),
         ('{"a": "\\ud800"}', "half of a character"),

@@ -171,6 +171,9 @@ def hypotheses(unit, text):
         ("Ja. <x/> <i>Nein.</i>", "A b. <x/> <i>A b.</i>"),
         ("Ja.  <x/><y/>\n<i>Nein.</i> ", "A b.  <x/><y/>\n<i>A b.</i> "),
         ("<b>Ja. </b> <x/> Nein. <x/> ", "<b>A b.</b>  <x/> A b. <x/> "),
+        ("<x/> Ja. Nein.", "<x/> A b. A b."),
+        (" <x/> <i>Ja.</i>", " <x/> <i>A b.</i>"),
+        ("<x/><y/> <b> Ja.</b>", "<x/><y/>  <b>A b.</b>"),
     ],
 )
 def test_white_space_around_code_between_sentences_stays(text, result):
@@ -215,6 +218,9 @@ def test_a_unit_that_is_too_large_to_align_has_its_tags_by_position(text):
         ("nimm <x/> dann", "take then", [0, 1], "take <x/> then"),
         ("<b></b>eins", "one", [0], "<b></b>one"),
         ("<b>eins</b>", "", [], "<b></b>"),
+        ("Tag, <b>{{name}}</b>, <i>%d Dateien</i>", "hello {{name}}, files: %d", [0, 0, 2, 2],
+         "hello <b>{{name}}</b>, <i>files: %d</i>"),
+        ("<b>{n}</b> von {n}", "{n}/{n}", [2], "<b>{n}</b>/{n}"),
     ],
 )  # fmt: skip
 def test_elements_span_the_aligned_words(source, target, links, result):
