@@ -18,7 +18,7 @@ from jaxtyping import Float
 from mmt.decoding import Decoding
 from mmt.documents import MarkedText, Tag, by_attention, by_position
 from mmt.translate import alignment as alignments
-from mmt.translate import placeholders, source_language, words
+from mmt.translate import placeholders, source_language
 from mmt.translate.alignment import Alignment
 from mmt.translate.context import ContextTranslator, History, SentenceInContext
 from mmt.translate.sentences import SegmentedText, has_space, segment_text
@@ -101,10 +101,8 @@ class Unit(NamedTuple):
         text = target.text.removeprefix(lead.text).removesuffix(gap.text)
         if self.aligns:
             places = zip(hypotheses, self.sentences.spans, target.spans, strict=True)
-            parts = [
-                _alignment(each).shifted(s - first, t - first) for each, (s, _), (t, _) in places
-            ]
-            written = place_tags(source, text, alignments.join(parts))
+            parts = [_alignment(each).shifted(s, t) for each, (s, _), (t, _) in places]
+            written = place_tags(source, text, alignments.join(parts).shifted(-first, -first))
         else:
             written = by_position(source, text)
         written = joined((lead, written, gap))
@@ -251,11 +249,8 @@ def aligned(
 
 
 def place_tags(source: MarkedText, text: str, alignment: Alignment) -> MarkedText:
-    """Returns the translation `text` with the tags of its source.
-
-    A placeholder is one word, and attends to the same placeholder of the source.
-    """
-    spans = _words(text)
+    """Returns the translation `text` with the tags of its source; a placeholder is one word."""
+    spans = placeholders.words_and_placeholders(text)
     attention = _attention(spans, alignment, len(source.text))
     of_source: dict[str, list[tuple[int, int]]] = {}
     for start, end in placeholders.spans(source.text):
@@ -268,22 +263,10 @@ def place_tags(source: MarkedText, text: str, alignment: Alignment) -> MarkedTex
     return by_attention(source, text, spans, attention)
 
 
-def _words(text: str) -> list[tuple[int, int]]:
-    """Returns start and end of each word and placeholder, in order."""
-    spans, end = [], 0
-    for start, next_end in [*placeholders.spans(text), (len(text), len(text))]:
-        spans += [(end + first, end + last) for first, last in words.spans(text[end:start])]
-        if start < next_end:
-            spans.append((start, next_end))
-        end = next_end
-    return spans
-
-
 def _without_lead(marked: MarkedText, start: int) -> tuple[MarkedText, MarkedText]:
     """Returns a text in two parts: white space with the lone tags in it, and the rest.
 
-    `start` is where the first sentence begins. Without lone tags before it, the first part is
-    empty.
+    `start` is where the first sentence begins. Without lone tags there, the first part is empty.
     """
     text, tags = marked
     number = 0

@@ -9,6 +9,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from mmt.translate import words
+
 # Repetitions before a mark are bounded, so that a search takes linear time.
 _URL = r"[A-Za-z0-9\-._~:/?#@!$&'()*+,;=%\[\]]*[A-Za-z0-9\-_~/#@$&*+=%]"
 # In order of preference: what begins at the same character is the first of these.
@@ -45,6 +47,22 @@ def surroundings(text: str) -> list[str]:
     """
     ends = [(0, 0), *spans(text), (len(text), len(text))]
     return [text[end:start] for (_, end), (start, _) in zip(ends, ends[1:], strict=False)]
+
+
+def words_and_placeholders(text: str) -> list[tuple[int, int]]:
+    """Returns start and end of each word and placeholder, in order.
+
+    >>> text = "Hi {first name}!"
+    >>> [text[start:end] for start, end in words_and_placeholders(text)]
+    ['Hi', '{first name}', '!']
+    """
+    found, end = [], 0
+    for start, next_end in [*spans(text), (len(text), len(text))]:
+        found += [(end + first, end + last) for first, last in words.spans(text[end:start])]
+        if start < next_end:
+            found.append((start, next_end))
+        end = next_end
+    return found
 
 
 def rejoin(text: str, translations: Sequence[str]) -> str:
