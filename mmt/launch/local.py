@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -72,8 +73,11 @@ def run(tasks: Sequence[Task]) -> Ended:
 
 
 def free_port(low: int = 0, high: int = 0) -> int:
-    """Returns a free port; of those from `low` to `high` where given."""
-    for port in range(low, high + 1):
+    """Returns a random free port; of those from `low` to `high` where given.
+
+    The first free one would often be that of another job, which has not begun to listen.
+    """
+    for port in random.sample(range(low, high + 1), high + 1 - low):
         with contextlib.suppress(OSError), socket.socket() as listening:
             listening.bind(("localhost", port))
             return int(listening.getsockname()[1])

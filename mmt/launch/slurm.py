@@ -116,9 +116,9 @@ def _wait(script: "subprocess.Popen[bytes]", folder: Path) -> bool:
     try:
         while script.poll() is None:
             for number in received[forwarded:]:
-                forwarded += 1
-                with contextlib.suppress(OSError, ValueError):  # no step runs
+                with contextlib.suppress(OSError, ValueError):  # no step runs yet: once more
                     os.kill(int((folder / "step").read_text()), number)
+                    forwarded += 1
             time.sleep(0.05)
     finally:
         for number, handler in old_handlers.items():
@@ -188,6 +188,3 @@ def main() -> int:
         print(f"mmt launch: {error}", file=sys.stderr)
         return 2
 
-
-if __name__ == "__main__":
-    sys.exit(main())
