@@ -25,8 +25,9 @@ def write(folder, kind):
     )
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
-    )
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[("<s>", 0), ("</s>", 2)],
+    )  # fmt: skip
     config = transformers.XLMRobertaConfig(
         vocab_size=len(pieces) + 1, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
         intermediate_size=32, max_position_embeddings=130, type_vocab_size=1,
@@ -45,9 +46,11 @@ def write(folder, kind):
     model = folder / f"tiny-{kind}"
     (model / "checkpoints").mkdir(parents=True)
     (model / "hparams.yaml").write_text(yaml.safe_dump(settings))
-    hyper_parameters = {name: value for name, value in settings.items() if name != "class_identifier"}
-    torch.save(
-        {"state_dict": {}, "hyper_parameters": hyper_parameters, "pytorch-lightning_version": "2.0.0"},
-        model / "checkpoints/model.ckpt",
-    )
+    del settings["class_identifier"]
+    checkpoint = {
+        "state_dict": {},
+        "hyper_parameters": settings,
+        "pytorch-lightning_version": "2.0.0",
+    }
+    torch.save(checkpoint, model / "checkpoints/model.ckpt")
     return model

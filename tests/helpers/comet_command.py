@@ -14,6 +14,7 @@ for name in ("-s", "-r", "--model", "--to_json"):
 parser.add_argument("-t", nargs="+")
 parser.add_argument("--only_system", action="store_true")
 asked = parser.parse_args()
+assert os.environ["HF_HUB_OFFLINE"] == "1" and "PYTHONPATH" not in os.environ
 assert asked.model.endswith(".ckpt") and os.path.exists(asked.model)
 read = lambda name: [line.strip() for line in open(name, encoding="utf-8").readlines()]
 sources, translations = read(asked.s), read(asked.t[0])
@@ -47,6 +48,7 @@ def install(folder, monkeypatch):
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     log = folder / "calls"
     monkeypatch.setenv("CALLS", str(log))
+    monkeypatch.setenv("PYTHONPATH", str(folder))  # the command must not get it
     return lambda: [int(line) for line in log.read_text().split()] if log.exists() else []
 
 

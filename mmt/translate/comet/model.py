@@ -32,6 +32,7 @@ _NEEDS_REFERENCE = {  # by `class_identifier` of COMET
     "unified_metric": False,  # except with the input segments below
     "xcomet_metric": False,
 }
+_LONGEST = 2000  # characters of the command's messages in an error
 _WITHOUT_SOURCE = ["mt", "ref"]
 
 # XLM-R's languages (Conneau et al., 2020, table 6). InfoXLM, XLM-R XL and their distilled models
@@ -133,11 +134,13 @@ class CometModel:
         sources: Sequence[str],
         translations: Sequence[str],
         references: Sequence[str] | None = None,
+        *,
+        messages: bool = True,
     ) -> list[float]:
         """Returns the score of each translation, by one start of the command.
 
-        Loading the weights takes longer than scoring some hundred sentences, so pass many at once.
-        Raises ValueError if the command fails.
+        A start takes many seconds, so pass many sentences at once. messages: whether the command
+        shows its progress and messages on stderr. Raises ValueError if the command fails.
         """
         columns, options = {"src": sources, "hyp": translations}, ["-s", "src", "-t", "hyp"]
         if references is not None:
@@ -150,12 +153,13 @@ class CometModel:
             process = subprocess.run(
                 [self.command, *options, "--model", str(self.checkpoint), "--only_system",
                  "--to_json", "scores.json"],
-                cwd=folder, stdout=subprocess.PIPE, text=True, check=False,
-                env={"HF_HUB_OFFLINE": "1"} | os.environ,
+                cwd=folder, env=_environment(), stdout=subprocess.PIPE,
+                stderr=None if messages else subprocess.PIPE, text=True, check=False,
             )  # fmt: skip
             output_file = Path(folder, "scores.json")
             if process.returncode or not output_file.is_file():
-                raise ValueError(f"{COMMAND} ended with status {process.returncode}; see above")
+                reason = f": {process.stderr.strip()[-_LONGEST:]}" if process.stderr else ""
+                raise ValueError(f"{COMMAND} ended with status {process.returncode}{reason}")
             outputs = json.loads(output_file.read_text(encoding="utf-8"))["hyp"]
         scores = [float(output["COMET"]) for output in outputs]
         if len(scores) != len(translations) or not all(map(math.isfinite, scores)):
@@ -182,6 +186,13 @@ def _settings(file: Path) -> dict[str, Any]:
             f"named {', '.join(ENCODERS)}, whose training languages are known"
         )
     return settings
+
+
+def _environment() -> dict[str, str]:
+    """Returns the environment of the command: no download, and not the libraries of this process.
+    """
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {"HF_HUB_OFFLINE": "1"} | own
 
 
 def _on_one_line(text: str) -> str:

@@ -43,7 +43,8 @@ class Reranker:
         if not pairs:
             return list(translations)
         sources, texts = zip(*pairs, strict=True)
-        qualities = dict(zip(pairs, self.model.scores(sources, texts), strict=True))
+        scores = self.model.scores(sources, texts, messages=False)
+        qualities = dict(zip(pairs, scores, strict=True))
         return [_ranked(line, qualities) for line in translations]
 
 

@@ -5,7 +5,8 @@ import shutil
 import pytest
 
 from mmt.translate.comet import CometModel
-from tests.helpers import comet_command
+from mmt.translate.comet.model import COMMAND
+from tests.helpers import comet_checkpoint, comet_command
 
 
 @pytest.fixture
@@ -68,6 +69,35 @@ def test_languages_that_the_encoder_does_not_know_are_refused_by_name(tmp_path, 
     with pytest.raises(ValueError, match=r"no neural scores for sag_Latn \(Sango\), because.*xlm-"):
         model.check_languages(["de", "Sango"])
     assert model.unknown(["deu_Latn", "cak_Latn", "sag_Latn"]) == {"cak_Latn", "sag_Latn"}
+
+
+def test_a_failure_of_the_command_is_an_error_with_its_messages(tmp_path, calls, monkeypatch):
+    model = CometModel.find(comet_command.write_model(tmp_path / "a"))
+    monkeypatch.delenv("CALLS")
+    with pytest.raises(ValueError, match="(?s)ended with status 1: .*KeyError: 'CALLS'"):
+        model.scores(["a"], ["b"], messages=False)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("kind", comet_checkpoint.HYPER_PARAMETERS)
+def test_the_real_command_scores_each_sentence_by_itself(kind, tmp_path):
+    """With an environment of its own for unbabel-comet, whose folder `bin` is on the PATH."""
+    pytest.importorskip("torch", reason="extra [parity]")
+    if shutil.which(COMMAND) is None:
+        pytest.skip(f"{COMMAND} is not on the PATH")
+    model = CometModel.find(comet_checkpoint.write(tmp_path, kind))
+    lines = [("ein haus", "a house", "the house"), ("zwei hunde", "two dogs", "two dogs"),
+             ("ein haus", "fußball", "the house"), ("der baum", "", "the tree")]  # fmt: skip
+    columns = [list(column) for column in zip(*lines, strict=True)]
+    scores = model.scores(*columns)
+    backwards = model.scores(*(column[::-1] for column in columns))
+    assert len(set(scores)) > 2 and scores == pytest.approx(backwards[::-1], abs=2e-3)  # float16
+    if kind != "regression_metric":
+        model.check_reference_free()
+        assert model.scores(*columns[:2], messages=False) == pytest.approx(scores, abs=2e-3)
+        return
+    with pytest.raises(ValueError, match="(?s)status 2: .*requires -r/--references"):
+        model.scores(*columns[:2], messages=False)
 
 
 def test_what_is_missing_is_named(tmp_path, monkeypatch, calls):
