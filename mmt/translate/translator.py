@@ -243,8 +243,7 @@ class Translator:
         decoding = self.default_decoding if decoding is None else decoding
         if source is not None and sources is not None:
             raise ValueError(f"sources, and the source {source!r} for all; give one")
-        if self.reranker:
-            self._check_reranked(source, target)
+        self._check_reranked(source, target)
         if source == AUTO:
             source_language.require_identifier(self.identifier)
         elif sources is None:
@@ -371,10 +370,10 @@ class Translator:
             self.language_id(source, target)
 
     def _check_reranked(self, source: str | None, target: str | None) -> None:
-        """Raises ValueError for languages whose translations the reranker does not order."""
-        assert self.reranker
-        manifest = self.manifest
-        self.reranker.check(source or manifest.source, target or manifest.target or "eng")
+        """Raises ValueError for languages whose translations a reranker cannot order."""
+        if self.reranker:
+            manifest = self.manifest
+            self.reranker.check(source or manifest.source, target or manifest.target or "eng")
 
     def _tag(self, target: str | None) -> str:
         """Returns the tag of the target language; '' for a vocabulary without tags."""

@@ -189,8 +189,7 @@ def _settings(file: Path) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """Returns the environment of the command: no download, and not the libraries of this process.
-    """
+    """Returns the environment of the command: no download, and no libraries of this process."""
     own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return {"HF_HUB_OFFLINE": "1"} | own
 

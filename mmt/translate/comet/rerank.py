@@ -21,8 +21,7 @@ class Reranker:
         self.model.check_reference_free()
 
     def check(self, source: str | None, target: str) -> None:
-        """Raises ValueError for languages that are not given, or that the encoder does not know.
-        """
+        """Raises ValueError for a missing source, or languages that the encoder does not know."""
         if not source or source == AUTO:
             raise ValueError(
                 "a neural score needs the language of the lines (source=..., --from LANGUAGE; not "

@@ -91,10 +91,11 @@ def test_the_real_command_scores_each_sentence_by_itself(kind, tmp_path):
     columns = [list(column) for column in zip(*lines, strict=True)]
     scores = model.scores(*columns)
     backwards = model.scores(*(column[::-1] for column in columns))
-    assert len(set(scores)) > 2 and scores == pytest.approx(backwards[::-1], abs=2e-3)  # float16
+    assert len({round(score, 2) for score in scores}) > 2  # the command computes in float16
+    assert scores == pytest.approx(backwards[::-1], abs=5e-3)
     if kind != "regression_metric":
         model.check_reference_free()
-        assert model.scores(*columns[:2], messages=False) == pytest.approx(scores, abs=2e-3)
+        assert model.scores(*columns[:2], messages=False) == pytest.approx(scores, abs=5e-3)
         return
     with pytest.raises(ValueError, match="(?s)status 2: .*requires -r/--references"):
         model.scores(*columns[:2], messages=False)
