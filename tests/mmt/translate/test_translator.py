@@ -14,7 +14,14 @@ from mmt.decoding import Decoding
 from mmt.identify import IdentifierConfig
 from mmt.identify.training import train
 from mmt.model import transformer
-from mmt.translate import Hypothesis, Translator, model_search, sentences, to_json
+from mmt.translate import (
+    Hypothesis,
+    Translator,
+    arriving_lines,
+    model_search,
+    sentences,
+    to_json,
+)
 from mmt.translate.sentences import ArrivingLines
 from tests.helpers.tiny_translator import WORDS, make, train_vocabulary
 
@@ -145,7 +152,7 @@ def test_arrived_lines_are_translated_before_more_are_read(translator):
     writer.start()
     with os.fdopen(read, "rb") as stream:
         translations = []
-        for line in translator.translate(translate.arriving_lines(stream)):
+        for line in translator.translate(arriving_lines(stream)):
             translations.append(line)
             answered.release()
     writer.join()
