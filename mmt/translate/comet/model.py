@@ -159,7 +159,9 @@ class CometModel:
             output_file = Path(folder, "scores.json")
             if process.returncode or not output_file.is_file():
                 reason = f": {process.stderr.strip()[-_LONGEST:]}" if process.stderr else ""
-                raise ValueError(f"{COMMAND} ended with status {process.returncode}{reason}")
+                raise ValueError(
+                    f"{COMMAND} ended with status {process.returncode}{self._offline()}{reason}"
+                )
             outputs = json.loads(output_file.read_text(encoding="utf-8"))["hyp"]
         scores = [float(output["COMET"]) for output in outputs]
         if len(scores) != len(translations) or not all(map(math.isfinite, scores)):
@@ -167,6 +169,16 @@ class CometModel:
                 f"{COMMAND} gave {len(scores)} scores for {len(translations)} sentences, or NaN"
             )
         return scores
+
+    def _offline(self) -> str:
+        """Returns a likely reason of a failure; '' where downloads are allowed or not needed."""
+        encoder = str(self.settings["pretrained_model"])
+        if _environment()["HF_HUB_OFFLINE"] == "0" or Path(encoder).is_dir():
+            return ""
+        return (
+            f" (it does not download: the configuration and tokenizer of {encoder} must be in "
+            "Hugging Face's cache; HF_HUB_OFFLINE=0 allows downloads)"
+        )
 
 
 def _settings(file: Path) -> dict[str, Any]:
