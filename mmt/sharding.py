@@ -44,6 +44,17 @@ _DEVICES: contextvars.ContextVar[Sequence[Any] | None] = contextvars.ContextVar(
 _DEVICES.set(None)
 
 
+class NotDivisible(ValueError):
+    """A mesh does not divide an array, or its devices.
+
+    axis: 'batch', 'group', the axis of a parameter, or 'devices'.
+    """
+
+    def __init__(self, message: str, axis: str) -> None:
+        super().__init__(message)
+        self.axis = axis
+
+
 @contextlib.contextmanager
 def devices(device_list: Sequence[Any]) -> Iterator[None]:
     """Makes `device_mesh` use `device_list` inside the `with` statement.
@@ -80,7 +91,8 @@ def device_mesh(axes: Mapping[str, int] | None = None) -> Mesh:
 def mesh_sizes(axes: Mapping[str, int], devices: int) -> dict[str, int]:
     """Returns the axes of `device_mesh` with a size in place of -1.
 
-    Raises ValueError if the sizes do not multiply to the number of devices.
+    Raises NotDivisible if the sizes do not multiply to the number of devices; another ValueError if
+    that holds for any number.
     """
     sizes = dict(axes)
     fixed = math.prod(size for size in sizes.values() if size != -1)
@@ -88,10 +100,13 @@ def mesh_sizes(axes: Mapping[str, int], devices: int) -> dict[str, int]:
         if size == -1 and fixed > 0 and devices % fixed == 0:
             sizes[name] = devices // fixed
     if math.prod(sizes.values()) != devices or min(sizes.values()) < 1:
-        raise ValueError(
+        message = (
             f"mesh {dict(axes)} does not fit {devices} devices: its sizes must multiply to "
             f"{devices}, one of them may be -1 (sharding.device_mesh.axes)"
         )
+        if list(axes.values()).count(-1) > 1 or any(n < 1 and n != -1 for n in axes.values()):
+            raise ValueError(message)
+        raise NotDivisible(message, "devices")
     return sizes
 
 
@@ -152,14 +167,15 @@ class Layout:
     def rows(self, batch_size: int) -> tuple[range, ...]:
         """Returns the rows of a batch that the devices of this process hold, in order.
 
-        Raises ValueError if the mesh does not divide `batch_size`.
+        Raises NotDivisible if the mesh does not divide `batch_size`.
         """
         parts = self.parts("batch")
         if batch_size % parts:
-            raise ValueError(
+            raise NotDivisible(
                 f"BATCH_SIZE {batch_size} is not divisible by {parts}, the number of parts into "
                 f"which the mesh {dict(self.mesh.shape)} over {jax.process_count()} processes "
-                "divides it"
+                "divides it",
+                "batch",
             )
         indices = self.batch().addressable_devices_indices_map((batch_size,)).values()
         rows = {row for index in indices if index for row in range(batch_size)[index[0]]}
@@ -179,9 +195,9 @@ class Layout:
     def parameters(self, boxed_shapes: Any) -> Any:
         """Returns the shardings of a tree of parameters, boxed with their logical axes.
 
-        `jax.eval_shape` of `Transformer.init` gives such a tree. Raises ValueError with parameter,
-        axis and sizes if an axis does not divide, or if two axes of a parameter map to one mesh
-        axis.
+        `jax.eval_shape` of `Transformer.init` gives such a tree. Raises NotDivisible with
+        parameter, axis and sizes if an axis does not divide; another ValueError if two axes of a
+        parameter map to one mesh axis.
         """
         return jax.tree_util.tree_map_with_path(
             self._parameter_sharding,
@@ -208,9 +224,10 @@ class Layout:
             raise ValueError(f"{described}: {error}") from None
         for logical, size, axes in zip(names, shape.shape, spec, strict=True):
             if size % self._size(axes):
-                raise ValueError(
+                raise NotDivisible(
                     f"{described}: its axis {logical!r} of {size} is not divisible by mesh axes "
-                    f"{_names(axes)} of {self._size(axes)} devices"
+                    f"{_names(axes)} of {self._size(axes)} devices",
+                    logical,
                 )
         return NamedSharding(self.mesh, PartitionSpec(*spec))
 

@@ -215,23 +215,25 @@ class Trainer:
         return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
 
     def check_divisible(self, rows: int, length: int, *, side: str) -> None:
-        """Raises ValueError where rows or routing groups do not divide over the mesh."""
+        """Raises sharding.NotDivisible where rows or routing groups do not divide over the mesh."""
         parts, moe_config = self.layout.parts("batch"), self.model.config.moe
         if rows % (parts * self.microbatches):
-            raise ValueError(
+            raise sharding.NotDivisible(
                 f"a batch of {rows} rows does not divide into {self.microbatches} microbatches "
                 f"over {parts} devices of the mesh; BATCH_SIZE must be a multiple of "
-                f"{parts * self.microbatches}"
+                f"{parts * self.microbatches}",
+                "batch",
             )
         rows //= self.microbatches
         group_count = moe.groups(rows, length, size=moe_config.group_size)
         group_shards = self.layout.parts("group")
         if self.model.config.moe_period and group_count % group_shards:
-            raise ValueError(
+            raise sharding.NotDivisible(
                 f"the {side}'s {rows} x {length} tokens make groups of at most "
                 f"{moe_config.group_size}: {group_count}, which {group_shards} devices of the mesh "
                 f"cannot divide; MoeConfig.group_size = {rows * length // group_shards} makes "
-                f"{group_shards} groups"
+                f"{group_shards} groups",
+                "group",
             )
 
     def _on_mesh(self, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:

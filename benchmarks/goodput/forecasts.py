@@ -27,9 +27,22 @@ def mean_constants(measured: Sequence[Row]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def known(first: Row) -> dict[str, Any]:
+    """Returns the constants of the first row of the runs of a number of processes."""
+    constants = mean_constants(first["constants"])
+    if kills := first.get("detections"):
+        constants["detection"] = statistics.mean(row["seconds"] for row in kills)
+    return constants
+
+
 def failing(constants: Row, steps: int, mean: float) -> FailingRun:
-    """Returns the run as the simulator takes it; `restart` has reading the checkpoint too."""
-    rates = Failures(restart_seconds=constants["restart"])
+    """Returns the run as the simulator takes it; `restart` has reading the checkpoint too.
+
+    A single process that is killed needs no detection.
+    """
+    rates = Failures(
+        detection_seconds=constants.get("detection", 0.0), restart_seconds=constants["restart"]
+    )
     run = FailingRun(
         steps * constants["step"], constants["save"], 0.0, 1, 1, rates,
         write=constants["write"], start=constants["start"],
@@ -46,14 +59,16 @@ def with_same_kills(constants: Row, row: Row) -> Goodput:
 
 
 def quantities(constants: Row, done: Goodput | Row) -> dict[str, float]:
-    """Returns goodput, failures, steps that are computed again and seconds of starting."""
+    """Returns goodput, failures, steps again, and seconds of detection and of starting."""
     step = constants["step"]
     if isinstance(done, Goodput):
         return {"goodput": done.share, "failures": done.failures,
                 "steps again": done.parts["lost work"] / step,
+                "detection, s": done.parts["detection"],
                 "starting, s": done.parts["restarts"]}  # fmt: skip
     return {"goodput": done["steps"] * step / done["seconds"], "failures": done["failures"],
-            "steps again": done["steps_again"], "starting, s": done["starting"]}  # fmt: skip
+            "steps again": done["steps_again"], "detection, s": done.get("detection", 0.0),
+            "starting, s": done["starting"]}  # fmt: skip
 
 
 def constants_table(constants: Row, cold: Row) -> Table:
@@ -78,6 +93,9 @@ def constants_table(constants: Row, cold: Row) -> Table:
         ("  until it is complete", f"{constants['save'] + constants['write']:.3f}",
          f"{wall['complete']:.3f}"),
     ]  # fmt: skip
+    if "detection" in constants:
+        rows.append(("from a kill until all processes have ended", "",
+                     f"{constants['detection']:.2f}"))  # fmt: skip
     for row in rows:
         table.add_row(*row)
     return table
@@ -85,7 +103,7 @@ def constants_table(constants: Row, cold: Row) -> Table:
 
 def runs_table(constants: Row, rows: Sequence[Row]) -> Table:
     """Returns a row for each killed run: the simulator's forecast with the same kills, measured."""
-    names = ("goodput", "failures", "steps again", "starting, s")
+    names = ("goodput", "failures", "steps again", "detection, s", "starting, s")
     table = Table("period", "seed", *names, "ratio of goodputs", title="forecast → measured")
     for row in sorted(rows, key=lambda row: (row["period"], row["seed"])):
         forecast = quantities(constants, with_same_kills(constants, row))

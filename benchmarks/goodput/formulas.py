@@ -23,7 +23,7 @@ def formulas(seed: int) -> Table:
     table = Table("days", "save, s", "restart, s", "between failures, h", "Young, s", "Daly, s",
                   "best, s", "days, formula", "simulated", "ratio", "goodput")  # fmt: skip
     for days, save, restart, mean in MACHINES:
-        rates = Failures(restart_seconds=restart, seed=seed)
+        rates = Failures(detection_seconds=0.0, restart_seconds=restart, seed=seed)
         run = goodput.with_rates(FailingRun(days * DAY, save, 0.0, 1024, 256, rates), mean)
         best, daly = goodput.best(run), goodput.daly(save, mean)
         done, expected = goodput.simulate(run, daly), goodput.expected_seconds(run, daly)

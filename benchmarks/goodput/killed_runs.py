@@ -82,8 +82,7 @@ class Training:
             )  # fmt: skip
 
     def seconds(self) -> float:
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self._process.pid)
 
     def done(self) -> bool:
         return Run(self._directory).checkpoint(self._steps).is_dir()
@@ -103,8 +102,8 @@ class Training:
             self._fail()
 
     def _fail(self) -> None:
-        last = self._stderr.read_text(errors="replace").splitlines()[-1:]
-        raise OSError(f"the training ended with status {self._process.returncode}: {last}")
+        status = self._process.returncode
+        raise OSError(f"the training ended with status {status}: {last_line(self._stderr)}")
 
 
 class Bench:
@@ -120,6 +119,11 @@ class Bench:
 
     def command(self, directory: Path, steps: int, period: int) -> list[str]:
         """Returns the command of a training."""
+        flags = ["--gin_file=gin_configs/models/tiny.gin", *self.flags(directory, steps, period)]
+        return [sys.executable, "-m", "mmt.cli", "train", *flags]
+
+    def flags(self, directory: Path, steps: int, period: int) -> list[str]:
+        """Returns the flags of a training beside its model."""
         bindings = {
             "MODEL_DIR": str(directory), "CACHE_DIR": str(self.folder / "cache"),
             "MIXTURE_OR_TASK_NAME": "made_up", "VOCAB_SIZE": PIECES, "BATCH_SIZE": ROWS,
@@ -127,9 +131,8 @@ class Bench:
             "CHECKPOINT_PERIOD": period, "checkpoint.Policy.minutes": 0, "train.train.hooks": (),
             "train.Program.log_every": 1,
         }  # fmt: skip
-        files = [f"--gin_file=gin_configs/{name}.gin" for name in ("models/tiny", "runs/train")]
         given = [f"--gin.{name}={value!r}" for name, value in bindings.items()]
-        return [sys.executable, "-m", "mmt.cli", "train", *files, *given]
+        return ["--gin_file=gin_configs/runs/train.gin", *given]
 
     def start(self, name: str, steps: int, period: int) -> Training:
         """Starts a training, or resumes it."""
@@ -171,6 +174,17 @@ class Bench:
             "starting": round(starting, 2), "wall_seconds": round(time.monotonic() - began, 1),
             "lives": lives,
         }  # fmt: skip
+
+
+def cpu_seconds(pid: int) -> float:
+    """Returns the CPU seconds of a process. Raises OSError if there is none."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def last_line(file: Path) -> str:
+    """Returns the last line of a file; '' if it is empty."""
+    return "".join(file.read_text(errors="replace").splitlines()[-1:])
 
 
 def constants(

@@ -9,8 +9,9 @@ from pathlib import Path
 from mmt.launch import jobset, slurm
 from mmt.launch.local import Task, free_port, run
 
-_PROGRAMS = {  # found first on the PATH of a script: their modules and arguments
-    "mmt": "mmt.cli", "srun": "mmt.launch.slurm srun", "scontrol": "mmt.launch.slurm scontrol",
+_SLURM = "-c 'import sys; from mmt.launch import slurm; sys.exit(slurm.main())'"
+_PROGRAMS = {  # found first on the PATH of a script: arguments of Python
+    "mmt": "-m mmt.cli", "srun": f"{_SLURM} srun", "scontrol": f"{_SLURM} scontrol",
 }  # fmt: skip
 
 
@@ -37,9 +38,9 @@ def launch(
         raise ValueError(f"{file}: no such file")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with tempfile.TemporaryDirectory(prefix="mmt-launch-") as folder:
-        for name, module in _PROGRAMS.items():
+        for name, arguments in _PROGRAMS.items():
             program = Path(folder, name)
-            program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
+            program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
             program.chmod(0o755)
         path = f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         if file is not None and slurm.is_script(file):

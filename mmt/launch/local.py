@@ -1,9 +1,9 @@
 """Runs processes on this machine as one job: one log, one end, one exit status."""
 
 import contextlib
-import ctypes
-import functools
 import os
+import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
+from mmt.launch import with_parent
+
 _GRACE_SECONDS = 10.0  # for the other processes, after the first failure
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # a scheduler, Ctrl-C, a closed terminal
 _GRACE_AFTER_SIGNAL = 120.0  # after a SIGTERM, for writing a checkpoint
-_PDEATHSIG = 1  # of prctl(2)
-_LIBC = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
 
 
 class Task(NamedTuple):
@@ -73,34 +73,28 @@ def run(tasks: Sequence[Task]) -> Ended:
 
 
 def free_port(low: int = 0, high: int = 0) -> int:
-    """Returns a free port; of those from `low` to `high` where given."""
-    for port in range(low, high + 1):
+    """Returns a random free port; of those from `low` to `high` where given.
+
+    The first free one would often be that of another job, which has not begun to listen.
+    """
+    for port in random.sample(range(low, high + 1), high + 1 - low):
         with contextlib.suppress(OSError), socket.socket() as listening:
             listening.bind(("localhost", port))
             return int(listening.getsockname()[1])
     raise ValueError(f"no port from {low} to {high} is free")
 
 
-def end_with(parent: int) -> None:
-    """On Linux, sends this process SIGTERM when its parent with id `parent` dies."""
-    if _LIBC is None:
-        return
-    _LIBC.prctl(_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it has died already
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
 def _start(task: Task) -> "subprocess.Popen[bytes]":
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", **task.environment}
-    try:
-        # In a session of its own, Ctrl-C reaches a task once: from here.
-        return subprocess.Popen(
-            list(task.command), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, start_new_session=True,
-            preexec_fn=functools.partial(end_with, os.getpid()),
-        )  # fmt: skip
-    except OSError as error:
-        raise ValueError(f"cannot start {task.command[0]}: {error.strerror}") from error
+    program = task.command[0]
+    if shutil.which(program, path=environment.get("PATH", os.defpath)) is None:
+        reason = "Permission denied" if os.path.isfile(program) else "No such file or directory"
+        raise ValueError(f"cannot start {program}: {reason}")
+    # In a session of its own, Ctrl-C reaches a task once: from here.
+    return subprocess.Popen(
+        with_parent.wrapped(task.command), env=environment, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
 
 
 def _wait(processes: Sequence["subprocess.Popen[bytes]"], signals: list[int]) -> int:

@@ -5,7 +5,6 @@ are programs of this package (`step`, `requeue`), found first on the PATH.
 """
 
 import contextlib
-import functools
 import os
 import re
 import signal
@@ -16,7 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mmt import suggest
-from mmt.launch.local import SIGNALS, Task, end_with, free_port, run
+from mmt.launch import with_parent
+from mmt.launch.local import SIGNALS, Task, free_port, run
 
 FOLDER = "MMT_LAUNCH_FOLDER"  # environment variable: files that the programs leave
 _DIRECTIVE = re.compile(r"#SBATCH\s+--?([\w-]+)(?:[=\s]\s*(\S+))?")
@@ -86,8 +86,8 @@ def run_script(
             "SLURM_NTASKS_PER_NODE": str(tasks_per_node), "SLURM_RESTART_COUNT": str(restarts),
         }  # fmt: skip
         script = subprocess.Popen(
-            ["bash", str(file), *arguments], env=environment, start_new_session=True,
-            preexec_fn=functools.partial(end_with, os.getpid()),
+            with_parent.wrapped(["bash", str(file), *arguments]), env=environment,
+            start_new_session=True,
         )  # fmt: skip
         signalled = _wait(script, folder)
         status = script.returncode if script.returncode >= 0 else 128 - script.returncode
@@ -116,9 +116,9 @@ def _wait(script: "subprocess.Popen[bytes]", folder: Path) -> bool:
     try:
         while script.poll() is None:
             for number in received[forwarded:]:
-                forwarded += 1
-                with contextlib.suppress(OSError, ValueError):  # no step runs
+                with contextlib.suppress(OSError, ValueError):  # no step runs yet: once more
                     os.kill(int((folder / "step").read_text()), number)
+                    forwarded += 1
             time.sleep(0.05)
     finally:
         for number, handler in old_handlers.items():
@@ -131,7 +131,7 @@ def _wait(script: "subprocess.Popen[bytes]", folder: Path) -> bool:
 def step(arguments: Sequence[str]) -> int:
     """`srun OPTION ... COMMAND`: starts the tasks of the job; returns the exit status."""
     command = _command(arguments)
-    end_with(os.getppid())  # the script
+    with_parent.end_with(os.getppid())  # the script
     folder = Path(os.environ[FOLDER])
     tasks = int(os.environ["SLURM_NTASKS"])
     tasks_per_node = int(os.environ["SLURM_NTASKS_PER_NODE"])
@@ -188,6 +188,3 @@ def main() -> int:
         print(f"mmt launch: {error}", file=sys.stderr)
         return 2
 
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,9 @@
 """Simulates the failures of a run: how much of its time is training, and when it ends.
 
-A failure costs the work since the last complete checkpoint and a restart. Failures of chips, hosts
-and preemptions are independent and have constant rates; they also happen during checkpoints and
-restarts. `young` and `daly` are the formulas for the case with enough spare hosts.
+A failure costs the work since the last complete checkpoint, the time until it is detected, and a
+restart. Failures of chips, hosts and preemptions are independent and have constant rates; they also
+happen during checkpoints and restarts, not between a failure and its detection. `young` and `daly`
+are the formulas for the case with enough spare hosts.
 """
 
 import dataclasses
@@ -29,14 +30,16 @@ class Failures:
 
     The defaults are those of Llama 3 405B (arXiv 2407.21783, Table 5): 16,384 H100 in hosts of
     eight were interrupted 419 times in 54 days, 246 times by GPUs. None are published for TPUs.
-    `restart_seconds` and `repair_hours` are assumptions.
+    `detection_seconds`, `restart_seconds` and `repair_hours` are assumptions.
 
     Attributes:
         chip_hours: mean hours between failures of one chip; 0: chips never fail.
         host_hours: the same of one host and its share of network and software; 0: never.
         preemptions_per_day: hosts that are taken away per day.
-        restart_seconds: from a failure to the start of restoring: detection, scheduling, loading of
-            libraries, compilation.
+        detection_seconds: from a failure until all processes have ended. A host that does not
+            answer is given up after `distributed.start.heartbeat` seconds.
+        restart_seconds: from then to the start of restoring: scheduling, loading of libraries,
+            compilation.
         repair_hours: hours until a failed host, or another one for it, is back.
         spare_hosts: hosts that wait to take over.
         elastic: whether the run continues on fewer hosts while too few are there: on the largest
@@ -48,7 +51,8 @@ class Failures:
     chip_hours: float = field(default=86_300.0, metadata=within(0))
     host_hours: float = field(default=15_300.0, metadata=within(0))
     preemptions_per_day: float = field(default=0.0, metadata=within(0))
-    restart_seconds: float = field(default=300.0, metadata=within(0))
+    detection_seconds: float = field(default=60.0, metadata=within(0))
+    restart_seconds: float = field(default=240.0, metadata=within(0))
     repair_hours: float = field(default=1.0, metadata=within(0))
     spare_hosts: int = field(default=1, metadata=within(0))
     elastic: bool = False
@@ -100,7 +104,7 @@ class FailingRun:
 
     @property
     def restart(self) -> float:
-        """Returns the seconds from a failure to the first step, if a host is available."""
+        """Returns the seconds from a detected failure to the first step, if a host is available."""
         return self.failures.restart_seconds + self.restore
 
 
@@ -111,8 +115,8 @@ class Goodput:
     Attributes:
         interval: seconds of training between checkpoints.
         seconds: total time of each run, sorted.
-        parts: mean seconds of training, checkpoints, lost work, starts and restarts, waiting for
-            hosts, and running on fewer hosts (what it takes longer).
+        parts: mean seconds of training, checkpoints, lost work, detection of failures, starts and
+            restarts, waiting for hosts, and running on fewer hosts (what it takes longer).
         failures: mean number of failures.
     """
 
@@ -152,14 +156,16 @@ def daly(save: float, mean_between: float) -> float:
 def expected_seconds(run: FailingRun, interval: float) -> float:
     """Returns Daly's (2006, equation 20) mean total time; inf where it overflows.
 
-    It assumes exponential failures and enough spare hosts, and ignores `write` and `start`.
+    It assumes exponential failures and enough spare hosts, and ignores `write` and `start`. Each
+    failure adds its detection, during which nothing else can fail.
     """
     mean = run.mean_between
     if math.isinf(mean):
         return run.work * (1 + run.save / interval)
     try:
         segment = math.expm1((interval + run.save) / mean)
-        return mean * math.exp(run.restart / mean) * segment * run.work / interval
+        seconds = mean * math.exp(run.restart / mean) * segment * run.work / interval
+        return seconds * (1 + run.failures.detection_seconds / mean)
     except OverflowError:
         return math.inf
 
@@ -235,7 +241,7 @@ class _SimulatedRun:
         self.now, self.left, self.failures = 0.0, run.work, 0
         self.repaired: list[float] = []
         self.parts = dict.fromkeys(
-            ("training", "saves", "lost work", "restarts", "waiting for hosts",
+            ("training", "saves", "lost work", "detection", "restarts", "waiting for hosts",
              "fewer hosts"), 0.0,
         )  # fmt: skip
 
@@ -320,6 +326,8 @@ class _SimulatedRun:
         if failure_time <= regrow_time:
             self.failures += 1
             self.repaired.append(self.now + run.failures.repair_hours * HOUR)
+            self.parts["detection"] += run.failures.detection_seconds
+            self.now += run.failures.detection_seconds
         return run.restart
 
     def _add_parts(self, overhead: float, work: float, saves: float, speed: float) -> None:

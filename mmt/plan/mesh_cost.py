@@ -108,7 +108,7 @@ class MeshCost:
             batch: rows, and tokens of a row's source and target.
 
         Raises:
-            ValueError: an axis of the batch or of a parameter does not divide.
+            sharding.NotDivisible: the mesh does not divide the batch or a parameter.
         """
         self.trainer, self.config, self.layout = trainer, trainer.model.config, trainer.layout
         self.rows, self.source, self.target = batch

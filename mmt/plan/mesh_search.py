@@ -20,6 +20,10 @@ from mmt.system.progress import track
 from mmt.system.text_table import aligned
 
 TABLE_ROWS = 5
+_DIVIDED = {  # axis of `sharding.NotDivisible` -> the words of the table
+    "batch": "BATCH_SIZE", "group": "the routing groups", "expert": "the experts",
+    "heads": "the heads", "mlp": "mlp_dim", "vocab": "the vocabulary", "embed": "emb_dim",
+}  # fmt: skip
 _EXPERT_RULES = {"batch": ("data", "expert"), "group": ("data", "expert"), "expert": "expert",
             "expert_group": "data"}  # fmt: skip
 
@@ -77,7 +81,8 @@ class MeshSearch:
 
     Attributes:
         ranked: the meshes that fit, the fastest first; compiled ones before others.
-        refused: {reason: number of meshes} of those that do not divide or do not fit.
+        refused: {reason: number of meshes} of those that do not divide or do not fit. The first
+            array that a mesh does not divide is its reason.
         model_flops: FLOPs of a step on all devices, without recomputation and replication.
         errors: {mesh: message} of those that the compiler refused.
     """
@@ -144,7 +149,8 @@ def search(
         compiled: number of meshes, the fastest by shapes, whose programs are compiled.
 
     Raises:
-        ValueError: the topology or the configuration is wrong, or the machine is a CPU.
+        ValueError: the topology or the configuration is wrong, or the machine is a CPU. An error of
+            a mesh that is not about division is raised with its name.
     """
     machine = topology.parse(name)
     step_time.check(machine)
@@ -198,9 +204,11 @@ def _search_by_shapes(
         try:
             trainer = dataclasses.replace(single_trainer, layout=layout.layout())
             cost = mesh_cost.MeshCost(trainer, shapes, rows)
-        except ValueError:
-            refused["batch, groups, experts, heads, mlp, vocabulary or emb_dim do not divide"] += 1
+        except sharding.NotDivisible as error:
+            refused[f"the mesh does not divide {_DIVIDED.get(error.axis, error.axis)}"] += 1
             continue
+        except ValueError as error:  # it would come again with `mmt train`
+            raise ValueError(f"mesh {layout.name}: {error}") from error
         row = RankedMesh(layout, TopologyPlan(machine, _answer(machine, layout, cost, counts)))
         if row.plan.fits:
             ranked.append(row)
@@ -241,7 +249,7 @@ def _configured_layouts(devices: int) -> Iterator[MeshLayout]:
         over = config.value(sharding.Layout, "over", {})
         try:
             yield MeshLayout(sharding.mesh_sizes(axes, devices), over, Path(file).name)
-        except ValueError:
+        except sharding.NotDivisible:
             continue
 
 

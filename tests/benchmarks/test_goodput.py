@@ -3,9 +3,11 @@
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ import pytest
 from benchmarks.goodput import __main__ as command
 from benchmarks.goodput import forecasts
 from benchmarks.goodput.killed_runs import constants, kill_until_done
+from benchmarks.goodput.launched_runs import LaunchedLife
 from mmt.plan import goodput
+from mmt.run import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -83,8 +87,8 @@ def test_constants_are_recovered_from_starts_without_kills():
 
 def test_the_kept_runs_agree_with_their_forecasts():
     """The goal: goodput within 10 % of the forecast, and the better interval is the better one."""
-    first, *rows = [json.loads(line) for line in command.KILLED_RUNS.open(encoding="utf-8")]
-    known = forecasts.mean_constants(first["constants"])
+    first, *rows = command.load(command.KILLED_RUNS)[1]
+    known = forecasts.known(first)
     shares: dict[int, list[tuple[float, float]]] = {}
     for row in rows:
         assert row["seconds"] == pytest.approx(sum(life["seconds"] for life in row["lives"]))
@@ -99,8 +103,43 @@ def test_the_kept_runs_agree_with_their_forecasts():
     assert order[0] == order[1]
 
 
+def test_rows_of_several_processes_have_detection(tmp_path):
+    """Rows without `processes` are of one, and their simulated failures need no detection."""
+    constants = {"step": 1.0, "save": 3.0, "write": 0.0, "start": 10.0, "restart": 10.0}
+    kills = [{"seconds": 2.0}, {"seconds": 4.0}]
+    row = {"steps": 100, "period": 20, "seed": 0, "mean": 60.0}
+    rows = [{"constants": [constants]}, row,
+            {"constants": [constants], "detections": kills, "processes": 2},
+            {**row, "processes": 2}]  # fmt: skip
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    groups = command.load(file)
+    assert groups == {1: rows[:2], 2: rows[2:]} and command.load(tmp_path / "none") == {}
+    one, two = (forecasts.with_same_kills(forecasts.known(first), row)
+                for first, row in groups.values())  # fmt: skip
+    assert one.failures == two.failures > 0
+    assert two.mean - one.mean == pytest.approx(3.0 * one.failures)
+    assert forecasts.quantities(constants, two)["detection, s"] == 3.0 * two.failures
+
+
+def test_after_a_kill_the_seconds_until_all_have_ended_and_the_message_are_kept(tmp_path):
+    """The victim would live for a minute; the other ends half a second later."""
+    stderr = tmp_path / "stderr"
+    with stderr.open("wb") as out:
+        tasks = [subprocess.Popen(["sleep", "60"]),
+                 subprocess.Popen(["sh", "-c", "sleep 0.5; echo it lost another one >&2"],
+                                  stderr=out)]  # fmt: skip
+    launcher = SimpleNamespace(run=Run(tmp_path / "run"), stderr=stderr)
+    pids = {index: task.pid for index, task in enumerate(tasks)}
+    life = LaunchedLife(launcher, pids, victim=0, number=signal.SIGKILL)
+    assert life.seconds() >= 0 and life.starting is None
+    life.kill()
+    assert life.noticed == "lost another one" and 0.1 < life.detection < 30
+    assert [task.wait() for task in tasks] == [-9, 0]
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_a_killed_training_takes_as_long_as_forecast(tmp_path):
     """One run of each interval; the rows go elsewhere."""
     code = (
@@ -113,9 +152,10 @@ def test_a_killed_training_takes_as_long_as_forecast(tmp_path):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    first, *rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").open()]
-    known = forecasts.mean_constants(first["constants"])
-    for row in rows:
+    groups = command.load(tmp_path / "rows.jsonl")
+    assert list(groups) == [1, 2]
+    for first, row in ((rows[0], row) for rows in groups.values() for row in rows[1:]):
+        known = forecasts.known(first)
         forecast = forecasts.quantities(known, forecasts.with_same_kills(known, row))
         measured = forecasts.quantities(known, row)
         assert measured["goodput"] / forecast["goodput"] == pytest.approx(1, abs=0.25)

@@ -106,6 +106,11 @@ def test_a_killed_launcher_ends_its_tasks_in_order(tmp_path):
     wait_for("ready saved")
 
 
+def test_jobs_that_start_together_get_different_ports():
+    """Process 0 listens later, so a port that is free is not yet a port of one's own."""
+    assert len({local.free_port(61_440, 65_535) for _ in range(8)}) > 1
+
+
 def test_a_missing_command_is_an_error():
     with pytest.raises(ValueError, match="cannot start nowhere/mmt: No such file"):
         run([Task(["nowhere/mmt"], {})])

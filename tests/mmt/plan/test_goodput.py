@@ -106,7 +106,8 @@ def test_a_failure_costs_the_work_since_the_last_complete_save(fails, lost):
     """A save blocks for 2 seconds and is complete 20 seconds later. Without a failure the run takes
     10 seconds of start, 200 of work, two saves and 20 seconds of writing.
     """
-    never = {"chip_hours": 0.0, "host_hours": 1.0, "repair_hours": 0.0, "restart_seconds": 5.0}
+    never = {"chip_hours": 0.0, "host_hours": 1.0, "repair_hours": 0.0, "detection_seconds": 0.0,
+             "restart_seconds": 5.0}  # fmt: skip
     made = FailingRun(200.0, 2.0, 2.0, 1, 1, Failures(**never), write=20.0, start=10.0)
     done = fails_after(made, 100.0)
     assert done.mean == 10 + 200 + 4 + 20 and done.parts["saves"] == 24
@@ -114,6 +115,16 @@ def test_a_failure_costs_the_work_since_the_last_complete_save(fails, lost):
     assert done.failures == 1 and done.parts["lost work"] == lost
     assert done.parts["restarts"] == min(fails, 10) + 7 and done.parts["training"] == 200
     assert sum(done.parts.values()) == pytest.approx(done.mean)
+
+
+def test_a_failure_is_detected_before_the_restart():
+    """Nothing else fails meanwhile: a failure every 8 seconds of 3 starts, and 4 seconds each."""
+    rates = Failures(chip_hours=0.0, host_hours=1.0, repair_hours=0.0, detection_seconds=4.0,
+                     restart_seconds=10.0)  # fmt: skip
+    made = FailingRun(100.0, 0.0, 0.0, 1, 1, rates, start=10.0)
+    done = fails_after(made, 100.0, 8.0, 8.0, 8.0)
+    assert done.failures == 3 and done.parts["detection"] == 12 and done.parts["restarts"] == 34
+    assert done.mean == 3 * (8 + 4) + 10 + 100 == sum(done.parts.values())
 
 
 def test_a_save_waits_for_the_one_before():

@@ -45,8 +45,32 @@ def test_gshards_own_layout_is_among_the_fastest(gshard):
 def test_every_mesh_is_counted(gshard):
     total = len(mesh_search.candidates(2048))
     assert len(gshard.ranked) + sum(gshard.refused.values()) == total
-    divides, fits = "do not divide", "do not fit into 15.48 GiB"
-    assert all(any(reason in said for said in gshard.refused) for reason in (divides, fits))
+    assert any("do not fit into 15.48 GiB" in reason for reason in gshard.refused)
+
+
+def refused(batch: int) -> dict[str, int]:
+    """Returns the reasons of a search for a dense model with four heads on 16 devices."""
+    bindings = [f"BATCH_SIZE = {batch}", "VOCAB_SIZE = 6016"]
+    return dict(mesh_search.search(["gin_configs/models/tiny.gin"], bindings, "v4:4x2x2").refused)
+
+
+def test_what_a_mesh_does_not_divide_is_named():
+    """Each mesh is counted once, by the first array that it does not divide."""
+    layouts = mesh_search.candidates(16)
+    heads = sum(layout.axes["model"] > 4 for layout in layouts)
+    assert refused(64) == {"the mesh does not divide the heads": heads}
+    whole = sum(layout.axes["model"] == 16 for layout in layouts)  # a batch in one part
+    assert refused(63) == {"the mesh does not divide BATCH_SIZE": len(layouts) - whole,
+                           "the mesh does not divide the heads": whole}  # fmt: skip
+
+
+def test_an_error_that_is_not_about_division_is_not_counted(monkeypatch):
+    """Two rules for one mesh axis: no other number of devices would help."""
+    rules = {"mlp": "data", "embed": "data"}
+    wrong = mesh_search.MeshLayout({"data": 16, "model": 1}, rules)
+    monkeypatch.setattr(mesh_search, "candidates", lambda devices: [wrong])
+    with pytest.raises(ValueError, match=r"mesh data 16, fully sharded: .*already shards its axis"):
+        refused(64)
 
 
 def test_the_table_ends_with_the_lines_that_select_the_best(gshard):

@@ -130,7 +130,7 @@ def test_long_lines_are_split_and_joined(serve_echo):
         ({"risk": True}, "mmt calibrate --model model0"),
         ({"risk": "yes"}, "risk must be true or false"),
         ({"context": 1}, "context: the model model0 was not trained with context"),
-        ({"context": "x"}, "context is text; allowed: 0 to 100"),
+        ({"context": "x"}, "context is x; allowed: whole numbers from 0 to 100"),
         ({"risk": 1}, "risk: the model model0 has no calibration of confidence"),
         ({"risk": []}, "risk must be true or false"),
     ],
