@@ -15,9 +15,11 @@ from mmt.cli.translate_commands import translator_of, translator_of_lines
 
 if TYPE_CHECKING:
     from eval.behave import BehaviourResult
+    from eval.records.results import Row
     from eval.systems import System
     from eval.testsets import TestSet
     from mmt.translate import Translator
+    from mmt.translate.comet import CometModel
 
 
 def _compare(args: argparse.Namespace) -> int:
@@ -52,8 +54,11 @@ def _evaluate(args: argparse.Namespace) -> None:
     testset = testsets.load(args.testset)
     if args.languages is not None:
         testset = testset.only(args.languages.split(","))
+    comet = _comet_model(args)
     if args.contrastive and args.context is None:
         raise ValueError("--contrastive needs --context N, the previous lines of its examples")
+    if args.contrastive and args.comet:
+        raise ValueError("--contrastive is in place of scores; omit --comet")
     if args.context is not None:
         check_trained_lines(args.model, args.context)
         for code in testset.languages:
@@ -76,10 +81,14 @@ def _evaluate(args: argparse.Namespace) -> None:
     if context:
         print(context.report(), file=sys.stderr)
     analysis.add(analysis.path_for(out), about.rows(Run(args.model), system, translator, testset))
+    neural = {} if comet is None else _comet([out], comet, rows)
     print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
-    print("language\tBLEU\tchrF++", file=sys.stderr)
+    print("language\tBLEU\tchrF++" + ("\tCOMET" if comet else ""), file=sys.stderr)
     for row in rows:
-        print(f"{row.source}\t{row.bleu:.2f}\t{row.chrf:.2f}")
+        columns = [row.source, f"{row.bleu:.2f}", f"{row.chrf:.2f}"]
+        if comet:
+            columns.append(f"{neural[row.key]:.4f}" if row.key in neural else "-")
+        print("\t".join(columns))
 
 
 def _contrast(
@@ -167,14 +176,15 @@ def _report(args: argparse.Namespace) -> None:
     elif args.results:
         paths = [Path(file) for file in args.results]
         out = Path(args.out) if args.out else paths[0].parent / "report"
+        comet = _comet_model(args)
         report.check_folder(out)
         report.check(paths, allow=args.allow)
         training = (
             train_overlap.TrainingTargets(study.targets(args.corpus)) if args.corpus else None
         )
         update.update(paths, training=training)
-        if args.comet:
-            _comet(paths, Path(args.comet))
+        if comet:
+            _comet(paths, comet)
         files = report.report(args.results, out, allow=args.allow)
     else:
         raise ValueError("expected RESULTS.jsonl … or --train FILE")
@@ -182,16 +192,33 @@ def _report(args: argparse.Namespace) -> None:
         print(path)
 
 
-def _comet(files: list[Path], model: Path) -> None:
-    from eval.analyses import comet
+def _comet_model(args: argparse.Namespace) -> "CometModel | None":
+    """Returns the model of --comet; None without it."""
+    from mmt.translate.comet import CometModel
 
-    scored, unsupported = comet.score(files, model)
+    return None if args.comet is None else CometModel.find(args.comet)
+
+
+def _comet(
+    files: list[Path], model: "CometModel", only: "list[Row] | None" = None
+) -> dict[tuple[str, ...], float]:
+    """Adds COMET to the analysis files; returns the scores of the model by key of their rows."""
+    from eval.analyses import comet
+    from eval.records import analysis
+
+    scored, unsupported = comet.score(files, model, only=only)
     print(f"COMET: {scored:,} rows scored", file=sys.stderr)
     if unsupported:
         print(
             f"COMET: no score for {len(unsupported)} languages that its encoder was not trained "
             f"on: {', '.join(unsupported)}", file=sys.stderr,
         )  # fmt: skip
+    rows = [row for file in files for row in analysis.read(analysis.path_for(file))]
+    return {
+        row.key[1:]: row.score
+        for row in rows
+        if isinstance(row, analysis.Comet) and row.model == model.name
+    }
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {

@@ -5,6 +5,7 @@ Imports are lazy. Results go to stdout, messages to stderr.
 
 import argparse
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import sys
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from mmt.decoding import Decoding
     from mmt.documents import Locales
     from mmt.translate.bulk import TranslateLines
+    from mmt.translate.comet import Reranker
     from mmt.translate.context import ContextTranslator
 
 _BULK_OPTIONS = ("shard_lines", "beam_runner", "pipeline_options")
@@ -58,7 +60,12 @@ def _line_translator(args: argparse.Namespace) -> "TranslateLines":
 
     glossary = translate.Glossary.read(args.glossary) if args.glossary else None
     decoding = _decoding_of_lines(args)
+    printed = decoding.nbest
+    reranker = _reranker(args)
     translator = _load_translator(args)
+    if reranker:
+        translator = dataclasses.replace(translator, reranker=reranker)
+        decoding = dataclasses.replace(decoding, nbest=decoding.beam)
     search_options = {"source": args.source, "target": args.target, "decoding": decoding}
     options: dict[str, Any] = search_options | {"glossary": glossary}
     if args.risk or args.retry:
@@ -81,17 +88,36 @@ def _line_translator(args: argparse.Namespace) -> "TranslateLines":
         else:
             translations = translate_all(lines)
         for translation in translations:
-            translation = translation._replace(line=translation.line + first)
+            translation = translation._replace(line=translation.line + first).best(printed)
             if not args.risk:
                 translation = translation._replace(risk=None)
             if args.format == "jsonl":
                 yield as_json(translate.to_json(translation))
             else:
-                yield translate.format_text(translation, nbest=decoding.nbest)
+                yield translate.format_text(translation, nbest=printed)
         if context:
             print(context.report(), file=sys.stderr)
 
     return rows
+
+
+def _reranker(args: argparse.Namespace) -> "Reranker | None":
+    """Returns the neural score of --rerank; None without it.
+
+    Raises ValueError for a model that needs references, or languages that it does not know.
+    """
+    if args.rerank is None:
+        return None
+    from mmt.data.cache.manifest import read_manifest
+    from mmt.run import Run
+    from mmt.translate.comet import CometModel, Reranker
+
+    run = Run(args.model)
+    run.check_is_model()
+    manifest = read_manifest(run.manifest)
+    reranker = Reranker(CometModel.find(args.rerank))
+    reranker.check(args.source or manifest.source, args.target or manifest.target or "eng")
+    return reranker
 
 
 def _context(args: argparse.Namespace, translator: Any) -> "ContextTranslator | None":
@@ -108,10 +134,13 @@ def _decoding_of_lines(args: argparse.Namespace) -> "Decoding":
     decoding = _decoding_of(args, **_OF_LINES)
     if (args.risk or args.retry) and decoding.nbest > 1:
         raise ValueError("--risk and --retry are for one translation of a line; omit --nbest")
+    if args.rerank is not None and decoding.beam == 1:
+        raise ValueError("--rerank chooses among the hypotheses of a beam; --beam 1 has only one")
     if args.context is not None:
         from mmt.translate.context import check_trained_lines
 
         excluded_options = {"--risk": args.risk, "--retry": args.retry, "--glossary": args.glossary}
+        excluded_options["--rerank"] = args.rerank
         excluded_options["--gin.Decoding.prefix"] = decoding.prefix
         if excluded := [name for name, value in excluded_options.items() if value]:
             raise ValueError(f"--context excludes {', '.join(excluded)}")
@@ -181,6 +210,7 @@ def _recipe(args: argparse.Namespace) -> dict[str, Any]:
         "retry": args.retry,
         "risk": args.risk,
         **({} if args.context is None else {"context": args.context}),
+        **({} if (reranker := _reranker(args)) is None else {"rerank": reranker.model.name}),
         **{name: _digest(Path(path)) if path else None for name, path in files.items()},
     }
 
@@ -196,8 +226,8 @@ def _translate_file(args: argparse.Namespace) -> None:
     path, out = Path(args.file), Path(args.out or "")
     if not args.out or args.corpus or args.nbest or args.format != "text":
         raise ValueError("--file FILE needs --out FILE; not --corpus, --nbest or --format")
-    if args.risk or args.retry:
-        raise ValueError("--risk and --retry are for lines, not for --file")
+    if args.risk or args.retry or args.rerank:
+        raise ValueError("--risk, --retry and --rerank are for lines, not for --file")
     if out.exists() and out.samefile(path):
         raise ValueError(f"--out is the file itself, {path}")
     document = documents.read(str(path), path.read_bytes(), _locales(args))
@@ -244,11 +274,11 @@ def _back_translate(args: argparse.Namespace) -> None:
 
     if not (args.corpus and args.out):
         raise ValueError("--corpus CORPUS and --out DIR belong together: back-translation")
-    stdin_options = ("source", "nbest", "glossary", "risk", "retry", "context")
+    stdin_options = ("source", "nbest", "glossary", "risk", "retry", "rerank", "context")
     if args.format != "text" or any(getattr(args, name) for name in stdin_options):
         raise ValueError(
-            "--from, --nbest, --format, --glossary, --risk, --retry and --context are not for "
-            "--corpus"
+            "--from, --nbest, --format, --glossary, --risk, --retry, --rerank and --context are "
+            "not for --corpus"
         )
     translator, decoding = translator_of(args, [back_translation.BackTranslation])
     languages = args.target.split(",") if args.target else ()

@@ -16,8 +16,15 @@ from mmt.decoding.ctranslate2_search import CTranslate2Search
 from mmt.identify import LanguageIdentifier
 from mmt.sharding import Layout
 from mmt.translate import glossary, placeholders, sentences, source_language
+from mmt.translate.comet import Reranker
 from mmt.translate.glossary import Glossary
-from mmt.translate.translation import Hypothesis, Translation, join, on_one_line
+from mmt.translate.translation import (
+    Hypothesis,
+    Translation,
+    join,
+    mean_quality,
+    on_one_line,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +42,7 @@ class LineSearch:
         identifier: the language identifier of the run, or None.
         layout: placement of the parameters, or None.
         glossary: terms whose translations are required, or None.
+        reranker: orders the hypotheses of each sentence, or None for the order of the search.
     """
 
     batches: BucketedBatches | CTranslate2Search
@@ -46,6 +54,7 @@ class LineSearch:
     identifier: LanguageIdentifier | None
     layout: Layout | None
     glossary: Glossary | None = None
+    reranker: Reranker | None = None
 
     def translations(
         self, lines: Sequence[str], prefixes: Sequence[str], sources: Sequence[str | None]
@@ -155,10 +164,11 @@ class LineSearch:
                     f"no translation of {text.text!r} has the terms of the glossary and satisfies "
                     f"the other options ({self.batches.decoding})"
                 )
-        return [
+        translations = [
             Translation(text.text, tuple(map(self._hypothesis, sequences)))
             for text, sequences in zip(texts, decoded, strict=True)
         ]
+        return self.reranker.rerank(translations) if self.reranker else translations
 
     def _phrases(self, text: "_Text") -> tuple[RequiredPhrase, ...]:
         """Returns the phrases that the translations of a text must contain."""
@@ -215,12 +225,20 @@ class _Text(NamedTuple):
 def _with_all_placeholders(translation: Translation) -> Translation:
     """Returns the translation with the hypotheses that have exactly its source's placeholders."""
     expected = placeholders.counts(translation.source)
+    ranks = [
+        rank
+        for rank, hypothesis in enumerate(translation.hypotheses)
+        if placeholders.counts(hypothesis.text) == expected
+    ]
+
+    def chosen(hypotheses: Sequence[Hypothesis]) -> tuple[Hypothesis, ...]:
+        return tuple(hypotheses[rank] for rank in ranks)
+
     return translation._replace(
-        hypotheses=tuple(
-            hypothesis
-            for hypothesis in translation.hypotheses
-            if placeholders.counts(hypothesis.text) == expected
-        )
+        hypotheses=chosen(translation.hypotheses),
+        pieces=tuple(
+            piece._replace(hypotheses=chosen(piece.hypotheses)) for piece in translation.pieces
+        ),
     )
 
 
@@ -235,6 +253,7 @@ def _rejoin(text: str, pieces: Sequence[Translation]) -> Translation:
         texts = [piece.hypotheses[rank].text if piece.hypotheses else piece.source
                  for piece in pieces]  # fmt: skip
         score = sum(each[rank].score for each in translated) / max(len(translated), 1)
-        hypotheses.append(Hypothesis(placeholders.rejoin(text, texts), score))
+        quality = mean_quality([each[rank] for each in translated])
+        hypotheses.append(Hypothesis(placeholders.rejoin(text, texts), score, quality=quality))
     translated_pieces = tuple(piece for piece in pieces if piece.hypotheses)
     return Translation(text, tuple(hypotheses), translated_pieces)

@@ -21,10 +21,10 @@ from mmt.translate import alignment as alignments
 from mmt.translate import placeholders, source_language
 from mmt.translate.alignment import Alignment
 from mmt.translate.context import ContextTranslator, History, SentenceInContext
-from mmt.translate.sentences import SegmentedText, has_space, segment_text
+from mmt.translate.sentences import WINDOW, SegmentedText, has_space, segment_text
 from mmt.translate.source_language import AUTO
 from mmt.translate.translation import Hypothesis, Translation
-from mmt.translate.translator import WINDOW, Translator
+from mmt.translate.translator import Translator
 
 Kind = Literal["start", "end", "alone"]
 _TAG = re.compile(

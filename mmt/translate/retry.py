@@ -1,7 +1,8 @@
-"""Translates risky lines again with other options, and keeps the most confident translation."""
+"""Translates risky lines again with other options, and keeps the best translation."""
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,9 +10,10 @@ from mmt.decoding import Decoding
 from mmt.identify import NONE
 from mmt.translate import risk, sentences
 from mmt.translate.risk import Calibration
+from mmt.translate.sentences import windows
 from mmt.translate.source_language import AUTO
 from mmt.translate.translation import Translation, join
-from mmt.translate.translator import Translator, windows
+from mmt.translate.translator import Translator
 
 
 def translate(
@@ -65,7 +67,8 @@ def again(
     """Returns the translations, with risky ones replaced by more confident alternatives.
 
     The alternatives of a line are the n-best list of a beam of 4 without repeated 3-grams and with
-    a stronger length penalty, and its translation sentence by sentence.
+    a stronger length penalty, and its translation sentence by sentence. With a `reranker`, the
+    better one of two has fewer flags, else a higher neural score.
     """
     risky = [i for i, line in enumerate(translations) if is_risky(line, calibration)]
     best = list(translations)
@@ -106,16 +109,22 @@ def _keep_better(
     calibration: Calibration,
     options: dict[str, Any],
 ) -> None:
-    """Replaces the translation at `index` by the candidate of highest confidence, if it is higher.
-    """
+    """Replaces the translation at `index` by the best candidate, if that is better."""
     assessed = risk.assess(translator, candidates, calibration, target=options.get("target"))
-    best[index] = max(best[index], *assessed, key=_confidence)._replace(
+    key = _quality if translator.reranker else _confidence
+    best[index] = max(best[index], *assessed, key=key)._replace(
         line=best[index].line, detected=best[index].detected
     )
 
 
 def _confidence(translation: Translation) -> float:
     return translation.risk.confidence if translation.risk else 0.0
+
+
+def _quality(translation: Translation) -> tuple[int, float]:
+    flags = len(translation.risk.flags) if translation.risk else 0
+    quality = translation.hypotheses[0].quality
+    return -flags, -math.inf if quality is None else quality
 
 
 def _assessed(

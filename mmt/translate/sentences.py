@@ -13,7 +13,7 @@ import re
 import select
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import sentencex
@@ -49,6 +49,7 @@ _BOUNDARIES = (
     re.compile(rf"[,;:]{_CLOSING}\s+|[{_COMMAS}]{_CLOSING}\s*"),
     re.compile(r"\s+"),
 )
+WINDOW = 1024  # lines that are read, sorted by length and translated together
 _JOINER = "\u200d"
 _LINE_BREAK = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 # Tibetan and Khmer marks that end a sentence, which sentencex does not know.
@@ -196,6 +197,16 @@ def has_words(text: str) -> bool:
 def has_space(text: str) -> bool:
     """Returns whether a text has white space."""
     return any(map(str.isspace, text))
+
+
+def windows(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yields windows of up to `WINDOW` lines; `ArrivingLines` as they arrive."""
+    if isinstance(lines, ArrivingLines):
+        yield from lines.windows(WINDOW)
+        return
+    iterator = iter(lines)
+    while window := list(itertools.islice(iterator, WINDOW)):
+        yield window
 
 
 def segment(text: str, language: str = "") -> list[str]:

@@ -21,6 +21,8 @@ class Hypothesis(NamedTuple):
             unless requested.
         alignment: the alignment with the line, where inline tags need it
             (`mmt.translate.markup.aligned`).
+        quality: the neural score of a translator with a `reranker`; for a line translated in pieces
+            it is a mean as the score is.
     """
 
     text: str
@@ -28,6 +30,7 @@ class Hypothesis(NamedTuple):
     tokens: tuple[str, ...] = ()
     token_scores: tuple[float, ...] = ()
     alignment: Alignment | None = None
+    quality: float | None = None
 
 
 class Signals(NamedTuple):
@@ -93,6 +96,11 @@ class Translation(NamedTuple):
         """Returns the best translation."""
         return self.hypotheses[0].text
 
+    def best(self, count: int) -> "Translation":
+        """Returns the line with its `count` best translations only."""
+        pieces = tuple(piece.best(count) for piece in self.pieces)
+        return self._replace(hypotheses=self.hypotheses[:count], pieces=pieces)
+
 
 def join(line: str, pieces: Sequence[Translation]) -> Translation:
     """Returns the translation of a line from those of its pieces; an empty one without pieces."""
@@ -106,10 +114,17 @@ def join(line: str, pieces: Sequence[Translation]) -> Translation:
         Hypothesis(
             " ".join(filter(None, (piece.hypotheses[i].text for piece in pieces))),
             sum(piece.hypotheses[i].score for piece in scored) / len(scored),
+            quality=mean_quality([piece.hypotheses[i] for piece in scored]),
         )
         for i in range(count)
     )
     return Translation(line, tuple(hypotheses), tuple(pieces))
+
+
+def mean_quality(hypotheses: Sequence[Hypothesis]) -> float | None:
+    """Returns the mean quality of those hypotheses that have one; None if none has."""
+    known = [each.quality for each in hypotheses if each.quality is not None]
+    return sum(known) / len(known) if known else None
 
 
 def on_one_line(text: str) -> str:
@@ -123,7 +138,8 @@ def format_text(translation: Translation, *, nbest: int = 1) -> str:
     An assessed translation has two more columns, separated by tabs: confidence and flags.
 
     With `nbest` above 1 there is one line per hypothesis, best first, as Moses and Marian write
-    them: `line ||| translation ||| score`, where `line` counts input lines from 0.
+    them: `line ||| translation ||| score`, where `line` counts input lines from 0. The quality of
+    a hypothesis, if it has one, is a fourth column.
     """
     if nbest == 1 and translation.risk:
         text = translation.text.replace("\t", " ")
@@ -132,6 +148,7 @@ def format_text(translation: Translation, *, nbest: int = 1) -> str:
         return translation.text
     return "\n".join(
         f"{translation.line} ||| {hypothesis.text} ||| {hypothesis.score:.6f}"
+        + ("" if hypothesis.quality is None else f" ||| {hypothesis.quality:.6f}")
         for hypothesis in translation.hypotheses
     )
 
@@ -139,7 +156,7 @@ def format_text(translation: Translation, *, nbest: int = 1) -> str:
 def to_json(translation: Translation) -> dict[str, Any]:
     """Returns {"source", "hypotheses": [{"text", "score", "tokens", "token_scores"}, ...]}.
 
-    Further keys are present where they apply: "token_scores", "detected" {"language",
+    Further keys are present where they apply: "token_scores", "quality", "detected" {"language",
     "probability"}, "risk" {"confidence", "flags", "signals"}. A line translated in pieces has
     "pieces" beside its hypotheses, which then have no tokens.
     """
@@ -165,6 +182,8 @@ def _hypothesis_json(hypothesis: Hypothesis) -> dict[str, Any]:
         result["tokens"] = list(hypothesis.tokens)
     if hypothesis.token_scores:
         result["token_scores"] = [round(score, 6) for score in hypothesis.token_scores]
+    if hypothesis.quality is not None:
+        result["quality"] = round(hypothesis.quality, 6)
     return result
 
 

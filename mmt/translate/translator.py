@@ -25,14 +25,13 @@ from mmt.run import Run
 from mmt.sharding import Layout
 from mmt.translate import alignment, placement, source_language
 from mmt.translate.alignment import Alignment
+from mmt.translate.comet import Reranker
 from mmt.translate.glossary import Glossary, word_edges
 from mmt.translate.line_search import LineSearch
 from mmt.translate.model_search import TransformerSearch
-from mmt.translate.sentences import ArrivingLines
+from mmt.translate.sentences import ArrivingLines, windows
 from mmt.translate.source_language import AUTO
 from mmt.translate.translation import Translation
-
-WINDOW = 1024  # lines that are read, sorted by length and translated together
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -65,6 +64,8 @@ class Translator:
         identifier: the language identifier of the run, if it has one.
         ctranslate2: the model of the engine CTranslate2, which translates in place of `model`.
             `params` is then a function that reads the parameters, which only `align` needs.
+        reranker: orders the n-best translations of each sentence by a neural score; every call of
+            `translate` then needs a `source`. None keeps the order of the search.
 
     >>> translator = Translator.load("runs/demo/multilingual")                     # doctest: +SKIP
     >>> lines = ["Dienstag, 2. März 2021", "", "3 Stunden"]
@@ -83,6 +84,7 @@ class Translator:
     fixed_batch_size: bool = True
     identifier: LanguageIdentifier | None = None
     ctranslate2: CTranslate2Model | None = None
+    reranker: Reranker | None = None
 
     def __post_init__(self) -> None:
         parts = self.layout.parts("batch") if self.layout else 1
@@ -241,6 +243,7 @@ class Translator:
         decoding = self.default_decoding if decoding is None else decoding
         if source is not None and sources is not None:
             raise ValueError(f"sources, and the source {source!r} for all; give one")
+        self._check_reranked(source, target)
         if source == AUTO:
             source_language.require_identifier(self.identifier)
         elif sources is None:
@@ -315,6 +318,7 @@ class Translator:
         return LineSearch(
             self._batches(decoding, token_scores, glossary), self.vocabularies, tag, language_id,
             self.manifest.source, self.sources, self.identifier, self.layout, glossary,
+            self.reranker,
         )  # fmt: skip
 
     def _batches(
@@ -365,6 +369,12 @@ class Translator:
         if self.routes_by_language:
             self.language_id(source, target)
 
+    def _check_reranked(self, source: str | None, target: str | None) -> None:
+        """Raises ValueError for languages whose translations a reranker cannot order."""
+        if self.reranker:
+            manifest = self.manifest
+            self.reranker.check(source or manifest.source, target or manifest.target or "eng")
+
     def _tag(self, target: str | None) -> str:
         """Returns the tag of the target language; '' for a vocabulary without tags."""
         vocabulary = self.vocabularies["source"]
@@ -383,13 +393,3 @@ class Translator:
 def arriving_lines(stream: io.BufferedIOBase) -> ArrivingLines:
     """Returns the lines of a byte stream such as `sys.stdin.buffer`, translated as they arrive."""
     return ArrivingLines(stream)
-
-
-def windows(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yields windows of up to `WINDOW` lines; `arriving_lines` as they arrive."""
-    if isinstance(lines, ArrivingLines):
-        yield from lines.windows(WINDOW)
-        return
-    iterator = iter(lines)
-    while window := list(itertools.islice(iterator, WINDOW)):
-        yield window

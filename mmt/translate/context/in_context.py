@@ -16,7 +16,7 @@ from mmt.decoding import Decoding
 from mmt.translate import placeholders, sentences, source_language
 from mmt.translate.source_language import AUTO, Detected
 from mmt.translate.translation import Hypothesis, Translation, join
-from mmt.translate.translator import Translator, windows
+from mmt.translate.translator import Translator
 
 _BETWEEN = f" {SEPARATOR} "  # sentences
 
@@ -129,7 +129,7 @@ class ContextTranslator:
         decoding = self.translator.default_decoding if decoding is None else decoding
         history, number = History(self.lines), 0
         given = None if sources is None else iter(sources)
-        for window in windows(lines):
+        for window in sentences.windows(lines):
             if given is None:
                 of_lines, detected = self._sources(window, source)
             else:

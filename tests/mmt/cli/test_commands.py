@@ -137,7 +137,7 @@ def test_a_file_gets_the_terms_of_a_glossary(toy_run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("--file a.html --out b --risk", "--risk and --retry are for lines, not for --file"),
+        ("--file a.html --out b --risk", "--risk, --retry and --rerank are for lines, not"),
         ("--file a.html", "--file FILE needs --out FILE"),
         ("--file a.html --out a.html", "--out is the file itself"),
         ("--file a.html --out b --nbest 2", "not --corpus, --nbest or --format"),

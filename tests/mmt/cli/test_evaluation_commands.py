@@ -7,6 +7,8 @@ from pathlib import Path
 from eval.records import analysis
 from mmt.cli.main import main
 from mmt.run import Run
+from mmt.translate.comet import model
+from tests.helpers import comet_command
 
 OLD = Path(__file__).resolve().parents[2] / "data/old_run"
 
@@ -60,3 +62,27 @@ def test_behave_is_a_gate_and_compares_two_models(tmp_path, capsys):
     ):
         assert main([*one, *arguments]) == 1
         assert message in capsys.readouterr().err
+
+
+def test_evaluate_adds_comet_for_the_languages_that_its_encoder_knows(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(model, "KNOWN", model.KNOWN - {"swh_Latn"})
+    calls = comet_command.install(tmp_path, monkeypatch)
+    comet_command.write_model(tmp_path / "da")
+    out = tmp_path / "results.jsonl"
+    line = ["evaluate", "--model", str(OLD / "toy"), "--testset", str(OLD / "numbers"), "--beam",
+            "1", "--out", str(out), "--comet", str(tmp_path / "da")]  # fmt: skip
+    line[1:1] = ["--languages", "deu,swh"]
+    assert main([*line[:-1], str(tmp_path / "none")]) == 1 and not out.exists()
+    assert "none is no COMET model" in capsys.readouterr().err
+    assert main([*line, "--context", "1", "--contrastive"]) == 1
+    assert "omit --comet" in capsys.readouterr().err
+    assert main(line) == 0
+    printed, err = capsys.readouterr()
+    assert "COMET: 1 rows scored" in err and "on: swh_Latn" in err
+    scores = {row.split("\t")[0]: row.split("\t")[3] for row in printed.splitlines()}
+    stored = analysis.read(out.with_name("analysis.jsonl"))
+    rows = {row.source: row.score for row in stored if isinstance(row, analysis.Comet)}
+    assert rows.keys() == {"deu_Latn"} and len(calls()) == 1
+    assert scores == {"swh_Latn": "-", "deu_Latn": f"{rows['deu_Latn']:.4f}"}

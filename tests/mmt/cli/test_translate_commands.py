@@ -1,6 +1,7 @@
 """`mmt translate --in` writes what `mmt translate` prints, and its flags are checked."""
 
 import fcntl
+import functools
 import io
 import json
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from mmt.cli.main import main
 from mmt.system import lock
-from tests.helpers import bulk_lines
+from tests.helpers import bulk_lines, comet_command
 
 OLD = Path(__file__).resolve().parents[2] / "data/old_run"
 TEXT = "eins zwei\n\ndrei vier null\nmoja mbili\nun deux\n"
@@ -124,6 +125,62 @@ def test_faults_are_found_before_anything_is_written(
     assert status == 1 and message in err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["texts"]
     assert sorted(path.name for path in texts.iterdir()) == ["a.de", "b.de"]
+
+
+@pytest.fixture
+def calls(tmp_path, monkeypatch):
+    """A stand-in for COMET's command, and the models `kiwi` and `da`."""
+    comet_command.write_model(tmp_path / "kiwi", "referenceless_regression_metric")
+    comet_command.write_model(tmp_path / "da", "regression_metric")
+    return comet_command.install(tmp_path, monkeypatch)
+
+
+def test_the_translation_of_highest_neural_score_is_printed(
+    calls, texts, tmp_path, monkeypatch, capsys
+):
+    flags = "--beam 4 --weights float32 --from de"
+    _, hypotheses, _ = typed(f"{flags} --nbest 4", TEXT, monkeypatch, capsys)
+    by_line: dict[int, list[str]] = {}
+    for row in hypotheses.splitlines():
+        number, text, _ = row.split(" ||| ")
+        by_line.setdefault(int(number), []).append(text)
+    expected = [
+        max(by_line[i], key=functools.partial(comet_command.quality, line))
+        for i, line in enumerate(TEXT.splitlines())
+    ]
+    rerank = f"{flags} --rerank kiwi"
+    status, printed, err = typed(rerank, TEXT, monkeypatch, capsys)
+    assert (status, printed.splitlines()) == (0, expected), err
+    assert printed.splitlines() != [by_line[i][0] for i in range(5)] and len(calls()) == 1
+    _, two, _ = typed(f"{rerank} --nbest 2", TEXT, monkeypatch, capsys)
+    assert [len(row.split(" ||| ")) for row in two.splitlines()] == [4, 4, 3, 4, 4, 4, 4, 4, 4]
+    status, _, err = typed(f"{rerank} --in texts --out en", "", monkeypatch, capsys)
+    assert status == 0 and (tmp_path / "en/a.de").read_text() == printed, err
+    recipe = json.loads((tmp_path / "en/translation.json").read_text())
+    assert recipe["rerank"].startswith("kiwi:")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--rerank none --from de", "none is no COMET model"),
+        ("--rerank da --from de", "a model that needs references"),
+        ("--rerank kiwi", "needs the language of the lines"),
+        ("--rerank kiwi --from auto", "needs the language of the lines"),
+        ("--rerank kiwi --from sag", "no neural scores for sag_Latn (Sango)"),
+        ("--rerank kiwi --from de --to sag", "no neural scores for sag_Latn (Sango)"),
+        ("--rerank kiwi --from de --beam 1", "--beam 1 has only one"),
+        ("--rerank kiwi --from de --context 1", "--context excludes --rerank"),
+        ("--rerank kiwi --file a.html --out b.html", "are for lines, not for --file"),
+        ("--rerank kiwi --corpus a --out b", "--rerank and --context are not for --corpus"),
+    ],
+)
+def test_neural_scores_are_refused_where_they_mean_nothing(
+    flags, message, calls, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    status, printed, err = typed(flags, TEXT, monkeypatch, capsys)
+    assert (status, printed, calls()) == (1, "", []) and message in err
 
 
 def test_context_needs_a_run_that_was_trained_with_it(monkeypatch, capsys):

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmt.decoding import Decoding
-from mmt.translate import Translator, placeholders
+from mmt.translate import Hypothesis, Translation, Translator, placeholders
+from mmt.translate.line_search import LineSearch
 from tests.helpers.tiny_translator import WORDS, make, train_vocabulary
 
 MODEL = Path(__file__).resolve().parents[3] / "benchmarks/mix150/model"
@@ -55,6 +56,22 @@ def test_lines_without_placeholders_are_translated_as_ever(translator):
     assert list(translator.translate(lines, decoding=KEPT)) == list(
         translator.translate(lines, decoding=GREEDY)
     )
+
+
+def test_hypotheses_with_all_placeholders_still_join_those_of_their_pieces(translator, monkeypatch):
+    found = {"Eins {a}.": ("one", "one {a}", "{a}"), "Zwei drei.": ("two", "two three", "3")}
+    monkeypatch.setattr(
+        LineSearch, "_translate_sentences",
+        lambda self, texts: [
+            Translation(text.text, tuple(Hypothesis(each, 0.0) for each in found[text.text]))
+            for text in texts
+        ],
+    )  # fmt: skip
+    three = Decoding(beam=3, nbest=3, split="sentences", keep_placeholders=True)
+    (line,) = translator.translate([" ".join(found)], source="de", decoding=three)
+    assert [each.text for each in line.hypotheses] == ["one {a} two three", "{a} 3"]
+    pieces = zip(*([each.text for each in piece.hypotheses] for piece in line.pieces), strict=True)
+    assert [" ".join(texts) for texts in pieces] == [each.text for each in line.hypotheses]
 
 
 def test_what_is_around_placeholders_is_translated(translator):

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from mmt.translate import Decoding, Translator, retry
+from mmt.translate.comet import CometModel, Reranker
 from mmt.translate.sentences import segment
+from tests.helpers import comet_command
 from tests.mmt.translate.test_risk import CALIBRATION
 
 TOY = Path(__file__).resolve().parents[3] / "tests/data/old_run/toy"
@@ -35,6 +37,23 @@ def test_confidence_never_falls_and_the_order_stays(translator):
     for before, after in zip(once, twice, strict=True):
         assert after.risk.confidence >= before.risk.confidence
     assert any(a.risk.confidence > b.risk.confidence for a, b in zip(twice, once, strict=True))
+
+
+def test_with_a_neural_score_a_line_has_fewest_flags_and_then_the_highest_score(
+    translator, tmp_path, monkeypatch
+):
+    comet_command.install(tmp_path, monkeypatch)
+    file = comet_command.write_model(tmp_path / "kiwi", "referenceless_regression_metric")
+    translator = dataclasses.replace(translator, reranker=Reranker(CometModel.find(file)))
+    options = {"decoding": GREEDY, "source": "de"}
+    once = list(retry.translate(translator, LINES, ALL_RISKY, **options))
+    twice = list(retry.translate(translator, LINES, ALL_RISKY, retry=True, **options))
+    keys = [
+        [(-len(line.risk.flags), line.hypotheses[0].quality or 0.0) for line in lines]
+        for lines in (once, twice)
+    ]
+    assert all(after >= before for before, after in zip(*keys, strict=True))
+    assert keys[0] != keys[1] and [line.source for line in twice] == LINES
 
 
 def test_lines_that_are_not_risky_are_not_translated_again(translator, monkeypatch):

@@ -14,8 +14,14 @@ from mmt.decoding import Decoding
 from mmt.identify import IdentifierConfig
 from mmt.identify.training import train
 from mmt.model import transformer
-from mmt.translate import Hypothesis, Translator, model_search, to_json
-from mmt.translate import translator as translate
+from mmt.translate import (
+    Hypothesis,
+    Translator,
+    arriving_lines,
+    model_search,
+    sentences,
+    to_json,
+)
 from mmt.translate.sentences import ArrivingLines
 from tests.helpers.tiny_translator import WORDS, make, train_vocabulary
 
@@ -59,7 +65,7 @@ def test_a_translation_does_not_depend_on_the_other_lines(translator):
 
 def test_the_number_of_rows_and_the_windows_change_nothing(translator, monkeypatch):
     expected = list(translator.translate(LINES))
-    monkeypatch.setattr(translate, "WINDOW", 5)
+    monkeypatch.setattr(sentences, "WINDOW", 5)
     assert list(translator.translate(iter(LINES))) == expected
     assert_alike(list(dataclasses.replace(translator, batch_size=1).translate(LINES)), expected)
 
@@ -146,7 +152,7 @@ def test_arrived_lines_are_translated_before_more_are_read(translator):
     writer.start()
     with os.fdopen(read, "rb") as stream:
         translations = []
-        for line in translator.translate(translate.arriving_lines(stream)):
+        for line in translator.translate(arriving_lines(stream)):
             translations.append(line)
             answered.release()
     writer.join()
@@ -154,7 +160,7 @@ def test_arrived_lines_are_translated_before_more_are_read(translator):
 
 
 def test_an_iterable_is_read_a_window_at_a_time(translator, monkeypatch):
-    monkeypatch.setattr(translate, "WINDOW", 4)
+    monkeypatch.setattr(sentences, "WINDOW", 4)
     given = []
     translations = translator.translate(given.append(line) or line for line in LINES)
     assert given == []
