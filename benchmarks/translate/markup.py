@@ -22,7 +22,7 @@ from benchmarks.translate.lines import Line, arguments, read, source_tokens
 from eval import metrics
 from mmt.decoding import Decoding
 from mmt.documents import MarkedText, Tag
-from mmt.translate import Translator, markup
+from mmt.translate import Translator, markup, placeholders
 
 LANGUAGES = "spa_Latn,deu_Latn,ces_Latn,ita_Latn,fra_Latn,tur_Latn,ind_Latn,nld_Latn"
 OPEN, CLOSE = "{1}", "{2}"
@@ -41,8 +41,11 @@ def marked_lines(data: Path, languages: str, translator: Translator, count: int)
 
 
 def shared(line: Line) -> str:
-    """Returns the first word of 4 letters or number that both sides have once, or ''."""
-    words = re.findall(r"[^\W\d_]{4,}|\d+", line.source)
+    """Returns the first word of 4 letters or number that both sides have once, or ''.
+
+    Words within a placeholder do not count: tags stay around all of it.
+    """
+    words = re.findall(r"[^\W\d_]{4,}|\d+", " ".join(placeholders.surroundings(line.source)))
     return next(
         (w for w in words if line.source.count(w) == 1 and line.english.count(w) == 1), ""
     )
