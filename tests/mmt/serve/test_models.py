@@ -136,8 +136,9 @@ def test_the_language_is_part_of_the_key_where_it_decides_the_lower_case(serve_e
     with serve_echo() as (port, service):
         model = service.models.route("de", "en").model
         recased = dataclasses.replace(service.decoding, recase_capitals=True)
-        text = MarkedText("AKŞAM YİNE. KIRMIZI İP. Kırmızı ip. EV VE SU.")
-        for decoding, sources in ((recased, ["", "tur_Latn", "", ""]), (service.decoding, [""] * 4)):
+        text = MarkedText("AKŞAM YİNE. KIRMIZI EV. Kırmızı ev. EV VE SU.")
+        expected = {recased: ["", "tur_Latn", "", ""], service.decoding: [""] * 4}
+        for decoding, sources in expected.items():
             units = Route("tur_Latn", "eng_Latn", model).cut(text, decoding)
             assert [s.key.source for _, of_unit in units for s in of_unit] == sources
 

@@ -13,7 +13,8 @@ CAPITALS = [
 ]  # fmt: skip
 OTHERS = [
     "", "* * *", "12 34", "NATO", "NATO!", "USA, 12", "A B C", "I AM", "Das IST ES",
-    "McDONALD ODER", "EU の IT", "三月 AB CD", "გამარჯობა თქვენ", "{NAME} {ZWEI}", "WWW.A.ORG/B X@YZ.ORG",
+    "McDONALD ODER", "EU の IT", "三月 AB CD", "გამარჯობა თქვენ", "{NAME} {ZWEI}",
+    "WWW.A.ORG/B X@YZ.ORG",
 ]  # fmt: skip
 
 
