@@ -74,7 +74,6 @@ def upper(text: str, language: str = "") -> str:
     >>> upper("Hi {name}, see https://mmt.org"), upper("iki", "tur_Latn")
     ('HI {name}, SEE https://mmt.org', 'İKİ')
     """
-
     kept = [text[start:end] for start, end in placeholders.spans(text)]
     parts = [_upper(part, language) for part in placeholders.surroundings(text)]
     return "".join(part + each for part, each in zip(parts, [*kept, ""], strict=True))
