@@ -114,7 +114,7 @@ def _serve(args: argparse.Namespace) -> None:
     serve.serve(
         args.models, host=args.host, port=args.port,
         keys=Path(args.keys) if args.keys else None,
-        decoding=engines.decoding_of(args, keep_placeholders=True),
+        decoding=engines.decoding_of(args, keep_placeholders=True, recase_capitals=True),
         limits=config.configured(serve.Limits)(),
         load=functools.partial(config.configured(load), engine=engine, weights=weights),
     )  # fmt: skip

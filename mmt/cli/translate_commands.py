@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 _BULK_OPTIONS = ("shard_lines", "beam_runner", "pipeline_options")
 # Unless they are bound.
-_OF_LINES: dict[str, Any] = {"split": "sentences", "keep_placeholders": True}
+_OF_LINES: dict[str, Any] = {
+    "split": "sentences", "keep_placeholders": True, "recase_capitals": True,
+}  # fmt: skip
 
 
 def translate(args: argparse.Namespace) -> None:

@@ -46,6 +46,8 @@ class Decoding:
             sentence ends if possible; or 'sentences', every sentence of every line by itself.
         keep_placeholders: whether placeholders ({name}, %s), URLs, e-mail addresses and code in
             backticks come through unchanged, each as often as in the line.
+        recase_capitals: whether sentences in capitals are translated in sentence case, and their
+            translations put in capitals.
         rules: old name of `search_style`.
 
     Raises:
@@ -72,6 +74,7 @@ class Decoding:
     prefix: str = ""
     split: str = "long"
     keep_placeholders: bool = False
+    recase_capitals: bool = False
     rules: dataclasses.InitVar[str | None] = None
 
     def __post_init__(self, rules: str | None) -> None:

@@ -11,7 +11,7 @@ from mmt.decoding import bucketing
 from mmt.documents import MarkedText
 from mmt.serve.errors import Refusal
 from mmt.serve.scheduler import Sentence
-from mmt.translate import Decoding, Glossary, Translation, Translator, markup
+from mmt.translate import Decoding, Glossary, Translation, Translator, casing, markup
 from mmt.translate.context import ContextTranslator, History, SentenceInContext, trained_lines
 from mmt.translate.markup import Unit
 from mmt.translate.risk import Calibration, assess
@@ -64,9 +64,10 @@ class ServedModel:
 class BatchKey(NamedTuple):
     """The properties that all sentences of a batch share; also part of the key of the cache.
 
-    `source` is '' unless it chooses experts or terms of the glossary. `align` is whether inline
-    tags need the alignments of translations. `risk` is whether translations have their risk.
-    `in_context` is whether the texts are joined with previous sentences.
+    `source` is '' unless it chooses experts, terms of the glossary, or the lower case of texts in
+    capitals. `align` is whether inline tags need the alignments of translations. `risk` is whether
+    translations have their risk. `in_context` is whether the texts are joined with previous
+    sentences.
     """
 
     model: ServedModel
@@ -109,6 +110,14 @@ class Route(NamedTuple):
             token_counts[text] = translator.source_tokens([text], target)[0]
             return token_counts[text] <= longest
 
+        def lower_case_depends_on_source(sentence: SentenceInContext) -> bool:
+            """Returns whether the sentence is recased, and otherwise than in other languages."""
+            texts = [sentence.text, *sentence.previous] if decoding.recase_capitals else []
+            return any(
+                casing.in_capitals(each) and casing.lower(each, self.source) != casing.lower(each)
+                for each in texts
+            )
+
         uses_source = translator.routes_by_language or glossary is not None
         key = BatchKey(
             self.model,
@@ -126,6 +135,7 @@ class Route(NamedTuple):
                 in_context = in_context._replace(previous=in_context.previous[1:])
             tokens = token_counts[in_context.joined]
             of_batch = key._replace(
+                source=self.source if lower_case_depends_on_source(in_context) else key.source,
                 length=bucketing.bucket_length(tokens, longest), align=align,
                 in_context=bool(in_context.previous),
             )  # fmt: skip

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int
 from mmt.data.vocabulary import Vocabulary
 from mmt.model.stack import cross_attention
 from mmt.model.transformer import Transformer
+from mmt.translate import casing
 
 Span = tuple[int, int]
 
@@ -62,6 +63,15 @@ def encode(vocabulary: Vocabulary, text: str, *, tag: str = "") -> Encoded:
         ends.append(max(ends[-1], len(decoded)) if tagged_text.startswith(decoded) else ends[-1])
     starts = [max(0, end - len(tag_text)) for end in ends]
     return Encoded(ids, list(zip(starts, starts[1:], strict=False)))
+
+
+def in_lower_case(pair: tuple[str, str]) -> tuple[str, str]:
+    """Returns a line and its translation, in lower case if the line is in capitals.
+
+    Lengths stay, and models know few lines in capitals.
+    """
+    line, translation = pair
+    return (casing.lower(line), casing.lower(translation)) if casing.in_capitals(line) else pair
 
 
 def join(alignments: Iterable[Alignment]) -> Alignment:

@@ -80,33 +80,37 @@ class Glossary:
             terms[key] = term, number
         return cls(tuple(term for term, _ in terms.values()))
 
-    def terms_of(self, text: str, language: str = "") -> dict[Term, int]:
+    def terms_of(
+        self, text: str, language: str = "", *, any_case: bool = False
+    ) -> dict[Term, int]:
         """Returns the terms that a text contains, in order, and how often it contains each.
 
         Whole words count, and of overlapping terms the first, then the longest. Terms of a language
-        apply to texts of it only; `language` is any name of it, or ''.
+        apply to texts of it only; `language` is any name of it, or ''. With `any_case` the case of
+        terms does not count, as for a text in capitals.
         """
         code = languages.find(language).code if language else ""
         times: dict[Term, int] = {}
         start, placeholder_spans = 0, dict(placeholders.spans(text))
         while start < len(text):
-            term = None if start in placeholder_spans else self._term_at(text, start, code)
+            is_kept = start in placeholder_spans
+            term = None if is_kept else self._term_at(text, start, code, any_case)
             if term:
                 times[term] = times.get(term, 0) + 1
             start = placeholder_spans.get(start) or start + (len(term.source) if term else 1)
         return times
 
-    def _term_at(self, text: str, start: int, code: str) -> Term | None:
+    def _term_at(self, text: str, start: int, code: str, any_case: bool) -> Term | None:
         if words.goes_on(text, start):
             return None
-        for length in self._lengths.get(text[start].lower(), ()):
+        for length in self._lengths.get(_lower(text[start]), ()):
             end = start + length
             if end > len(text) or words.goes_on(text, end):
                 continue
             part = text[start:end]
-            for term in self._by_lower_case.get(part.lower(), ()):
-                in_lower_case = term.source == term.source.lower()
-                if term.language in ("", code) and (in_lower_case or term.source == part):
+            for term in self._by_lower_case.get(_lower(part), ()):
+                matches = any_case or term.source in (part, _lower(part))
+                if term.language in ("", code) and matches:
                     return term
         return None
 
@@ -115,7 +119,7 @@ class Glossary:
         """Returns the terms by their source in lower case; those of a language come first."""
         terms: dict[str, list[Term]] = {}
         for term in sorted(self.terms, key=lambda term: not term.language):
-            terms.setdefault(term.source.lower(), []).append(term)
+            terms.setdefault(_lower(term.source), []).append(term)
         return terms
 
     @functools.cached_property
@@ -123,7 +127,7 @@ class Glossary:
         """Returns the lengths of the sources by their first character, longest first."""
         lengths: dict[str, set[int]] = {}
         for term in self.terms:
-            lengths.setdefault(term.source[0].lower(), set()).add(len(term.source))
+            lengths.setdefault(_lower(term.source[0]), set()).add(len(term.source))
         return {first: sorted(of_first, reverse=True) for first, of_first in lengths.items()}
 
 
@@ -158,6 +162,11 @@ def word_edges(vocabulary: Vocabulary) -> WordEdges:
         np.array([words.in_word(piece[:1]) for piece in pieces]),
         np.array([words.in_word(piece[-1:]) for piece in pieces]),
     )
+
+
+def _lower(text: str) -> str:
+    """Returns a text in lower case; its length stays."""
+    return text.replace("İ", "i").lower()
 
 
 def _character(byte: re.Match[str]) -> str:

@@ -5,17 +5,19 @@
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from mmt import languages
 from mmt.data.vocabulary import Vocabulary
 from mmt.decoding.bucketing import BucketedBatches, DecodedSequence, Source
 from mmt.decoding.constraints import RequiredPhrase
 from mmt.decoding.ctranslate2_search import CTranslate2Search
 from mmt.identify import LanguageIdentifier
 from mmt.sharding import Layout
-from mmt.translate import glossary, placeholders, sentences, source_language
+from mmt.translate import casing, glossary, placeholders, sentences, source_language
 from mmt.translate.comet import Reranker
 from mmt.translate.glossary import Glossary
 from mmt.translate.translation import (
@@ -35,6 +37,7 @@ class LineSearch:
         batches: the model and the options of the search.
         vocabularies: the vocabularies of 'source' and 'target'.
         tag: tag of the target language, or ''.
+        target: FLORES code of the target language.
         language_id: returns the language id of a line's language for a model that routes by
             language, else None. Raises ValueError for a language that the model does not have.
         source: FLORES code of the only source language of the model, or ''.
@@ -48,6 +51,7 @@ class LineSearch:
     batches: BucketedBatches | CTranslate2Search
     vocabularies: Mapping[str, Vocabulary]
     tag: str
+    target: str
     language_id: Callable[[str | None], int | None]
     source: str
     sources: Sequence[str]
@@ -70,8 +74,11 @@ class LineSearch:
                 )
         sources, detected = source_language.resolve(self.identifier, lines, sources, self.sources)
         ids = {source: self.language_id(source) for source in set(sources)}
+        codes = {
+            source: languages.find(source).code if source else self.source for source in ids
+        }
         texts = [
-            _Text(line, prefix, source or self.source, ids[source])
+            _Text(line, prefix, codes[source], ids[source])
             for line, prefix, source in zip(lines, prefixes, sources, strict=True)
         ]
         translations = self._translate(texts)
@@ -109,7 +116,9 @@ class LineSearch:
         to_translate = [
             part
             for i in lacking
-            for part in texts[i].parts(filter(sentences.has_words, surroundings[i]))
+            for part in self._recased(texts[i]).parts(
+                filter(sentences.has_words, surroundings[i])
+            )
         ]
         translated = iter(self._translate(to_translate))
         for i in lacking:
@@ -146,15 +155,29 @@ class LineSearch:
         parts = [text.text]
         if self.batches.decoding.split == "sentences":
             parts = sentences.segment(text.text, text.language)
-        return text.parts(piece for part in parts for piece in sentences.split(part, self._fits))
+        whole = map(self._recased, text.parts(filter(str.strip, parts)))
+        return [
+            piece
+            for each in whole
+            for piece in each.parts(
+                sentences.split(each.text, functools.partial(self._fits, each))
+            )
+        ]
+
+    def _recased(self, text: "_Text") -> "_Text":
+        """Returns the text, recased if it is in capitals and the option is on."""
+        if not self.batches.decoding.recase_capitals:
+            return text
+        return text._replace(recased=text.recased or casing.in_capitals(text.text))
 
     def _translate_sentences(self, texts: Sequence["_Text"]) -> list[Translation]:
         """Returns the translations of texts that are short enough for the model."""
-        encoded = self.encode([text.text for text in texts])
-        prefix_ids = {prefix: self.prefix(prefix) for prefix in {text.prefix for text in texts}}
+        encoded = self.encode([text.model_input for text in texts])
+        prefixes = [text.model_prefix(self.target) for text in texts]
+        prefix_ids = {prefix: self.prefix(prefix) for prefix in set(prefixes)}
         sources = [
-            Source(ids, prefix_ids[text.prefix], text.language_id, self._phrases(text))
-            for ids, text in zip(encoded, texts, strict=True)
+            Source(ids, prefix_ids[prefix], text.language_id, self._phrases(text))
+            for ids, prefix, text in zip(encoded, prefixes, texts, strict=True)
         ]
         with self.layout.active() if self.layout else contextlib.nullcontext():
             decoded = self.batches.search(sources)
@@ -165,10 +188,22 @@ class LineSearch:
                     f"the other options ({self.batches.decoding})"
                 )
         translations = [
-            Translation(text.text, tuple(map(self._hypothesis, sequences)))
+            self._in_case(text, Translation(text.text, tuple(map(self._hypothesis, sequences))))
             for text, sequences in zip(texts, decoded, strict=True)
         ]
         return self.reranker.rerank(translations) if self.reranker else translations
+
+    def _in_case(self, text: "_Text", translation: Translation) -> Translation:
+        """Returns the translation of a text, for a recased one in capitals after its prefix."""
+        if not text.recased:
+            return translation
+        prefix = text.model_prefix(self.target)
+
+        def capitals(translated: str) -> str:
+            start = len(prefix) if translated.startswith(prefix) else 0
+            return text.prefix[:start] + casing.upper(translated[start:], self.target)
+
+        return translation.recased_by(capitals)
 
     def _phrases(self, text: "_Text") -> tuple[RequiredPhrase, ...]:
         """Returns the phrases that the translations of a text must contain."""
@@ -177,7 +212,9 @@ class LineSearch:
         vocabulary = self.vocabularies["target"]
         return tuple(
             glossary.phrase(vocabulary, glossary.spellings(term), times=times)
-            for term, times in self.glossary.terms_of(text.text, text.language).items()
+            for term, times in self.glossary.terms_of(
+                text.model_input, text.language, any_case=text.recased
+            ).items()
         )
 
     def _hypothesis(self, sequence: DecodedSequence) -> Hypothesis:
@@ -196,17 +233,34 @@ class LineSearch:
         )
         return [[*ids, self.batches.model.eos] for ids in encoded]
 
-    def _fits(self, text: str) -> bool:
-        return len(self.encode([text])[0]) <= self.batches.longest
+    def _fits(self, text: "_Text", part: str) -> bool:
+        """Returns whether a part of a text fits the model."""
+        (encoded,) = self.encode([text._replace(text=part).model_input])
+        return len(encoded) <= self.batches.longest
 
 
 class _Text(NamedTuple):
-    """A line or a part of it, with its prefix, language (any name, or '') and language id."""
+    """A line or a part of it, with its prefix, language (FLORES code or '') and language id.
+
+    recased: whether it is in capitals, or part of such a text, and translated in sentence case.
+    """
 
     text: str
     prefix: str
     language: str
     language_id: int | None
+    recased: bool = False
+
+    @property
+    def model_input(self) -> str:
+        """Returns the text as the model reads it."""
+        return casing.sentence_case(self.text, self.language) if self.recased else self.text
+
+    def model_prefix(self, target: str) -> str:
+        """Returns the prefix as the model continues it; of equal length."""
+        if self.recased and self.prefix == casing.upper(self.prefix, target):
+            return casing.sentence_case(self.prefix, target)
+        return self.prefix
 
     @property
     def is_unchanged(self) -> bool:
@@ -256,4 +310,5 @@ def _rejoin(text: str, pieces: Sequence[Translation]) -> Translation:
         quality = mean_quality([each[rank] for each in translated])
         hypotheses.append(Hypothesis(placeholders.rejoin(text, texts), score, quality=quality))
     translated_pieces = tuple(piece for piece in pieces if piece.hypotheses)
-    return Translation(text, tuple(hypotheses), translated_pieces)
+    recased = any(piece.recased for piece in pieces)
+    return Translation(text, tuple(hypotheses), translated_pieces, recased=recased)

@@ -170,15 +170,16 @@ def translate(
         segments: the texts.
         source, target: languages, as of `Translator.translate`; 'auto' detects that of a segment.
         decoding: options of the search; None is the default, by sentence, with placeholders
-            kept. With `split` 'long', segments are only cut into lines.
+            kept and capitals recased. With `split` 'long', segments are only cut into lines.
         context: translates instead of `translator`, with the previous sentences of the segments,
             which are one document; it takes no further `options`.
         options: further options of `Translator.translate`, such as `glossary`.
     """
     if decoding is None:
         decoding = dataclasses.replace(
-            translator.default_decoding, split="sentences", keep_placeholders=True
-        )
+            translator.default_decoding, split="sentences", keep_placeholders=True,
+            recase_capitals=True,
+        )  # fmt: skip
     whole_lines = decoding.split == "long"
     options |= {"target": target, "decoding": dataclasses.replace(decoding, split="long")}
     history = History(context.lines if context else 0)

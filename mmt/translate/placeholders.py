@@ -16,7 +16,7 @@ _URL = r"[A-Za-z0-9\-._~:/?#@!$&'()*+,;=%\[\]]*[A-Za-z0-9\-_~/#@$&*+=%]"
 # In order of preference: what begins at the same character is the first of these.
 _KINDS = (
     r"`{1,3}[^`\n]+`{1,3}",  # code, as in Markdown
-    rf"(?:[a-z][a-z0-9+.\-]{{1,15}}://|mailto:|www\.){_URL}",
+    rf"(?:[A-Za-z][A-Za-z0-9+.\-]{{1,15}}://|(?i:mailto:|www\.)){_URL}",
     r"[A-Za-z0-9._%+\-]{1,64}@[A-Za-z0-9\-]{1,63}(?:\.[A-Za-z0-9\-]+)+",
     r"\{\{[^{}\n]*\}\}",  # Mustache, Jinja, MediaWiki
     r"[$#%]?\{(?:[^{}\n]|\{[^{}\n]*\})*\}",  # Python, ICU, JavaScript, Ruby

@@ -14,19 +14,19 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from mmt import languages
 from mmt.decoding import Decoding
 from mmt.run import Run
 from mmt.system import atomic
-from mmt.translate import line_checks
+from mmt.translate import casing, line_checks
 from mmt.translate.sentences import has_words
 from mmt.translate.translation import Hypothesis, Risk, Signals, Translation
 from mmt.translate.translator import Translator
 
 _VERSION = 1
 _MIN_LETTERS = 12  # of a translation whose language is identified
-# Options that do not change the best translation of a sentence.
-_IGNORED_OPTIONS = ("split:", "nbest:", "keep_placeholders:")
+_MAX_NAME_WORDS = 3  # of a line in capitals that may be a name
+# Options that do not change the best translation of an ordinary sentence.
+_IGNORED_OPTIONS = ("split:", "nbest:", "keep_placeholders:", "recase_capitals:")
 
 # A signal at or above its limit is a flag.
 FLAGS = {
@@ -112,7 +112,7 @@ def assess(
     target: str | None = None,
 ) -> list[Translation]:
     """Returns the translations with their `risk`. They must have `token_scores`."""
-    code = translator.manifest.target or languages.find(target or "eng").code
+    code = translator.target_code(target)
     signals = [signals_of(translator, line, line.hypotheses[0], code) for line in translations]
     return [
         translation._replace(risk=_risk(values, float(confidence)))
@@ -130,8 +130,13 @@ def _risk(signals: Signals, confidence: float) -> Risk:
 def signals_of(
     translator: Translator, line: Translation, hypothesis: Hypothesis, target: str
 ) -> Signals:
-    """Returns the signals of one hypothesis of a line. target: FLORES code."""
+    """Returns the signals of one hypothesis of a line. target: FLORES code.
+
+    A recased line is judged in lower case, as the model reads it.
+    """
     source, text = line.source, hypothesis.text
+    if line.recased:
+        source, text = casing.lower(source), casing.lower(text)
     if not has_words(source):  # it is copied unchanged
         return Signals()
     scores = _token_scores(line, hypothesis)
@@ -143,12 +148,17 @@ def signals_of(
         loop=float(repeats and not line_checks.loops(source, line_checks.normalised(source))),
         length=min(abs(math.log((written + 1) / (len(pieces) + 1))), 3.0),
         numbers=line_checks.different_numbers(source, text),
-        copy=float(line_checks.is_copy(source, text)),
+        copy=float(line_checks.is_copy(source, text) and not _may_be_names(line)),
         off_target=_off_target(translator, text, target),
         uncovered=sum(map(_is_byte, pieces)) / max(len(pieces), 1),
         score=max(sum(scores) / max(len(scores), 1), -10.0),
         lowest=max(min(scores, default=0.0), -15.0),
     )
+
+
+def _may_be_names(line: Translation) -> bool:
+    """Returns whether a line in capitals is short enough to be a name, which may stay."""
+    return line.recased and len(line_checks.normalised(line.source)) <= _MAX_NAME_WORDS
 
 
 def _token_scores(line: Translation, hypothesis: Hypothesis) -> list[float]:

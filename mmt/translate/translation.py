@@ -1,7 +1,7 @@
 """`Translation` and `Hypothesis`: the results of translating a line, and their output formats."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mmt.translate.alignment import Alignment
@@ -82,6 +82,8 @@ class Translation(NamedTuple):
         line: number of the line, from 0.
         detected: language of the line, if it was to be detected.
         risk: risk of the best translation, if it was assessed (`mmt.translate.risk`).
+        recased: whether the line or a part of it was in capitals, and was translated in sentence
+            case (`Decoding.recase_capitals`).
     """
 
     source: str
@@ -90,6 +92,7 @@ class Translation(NamedTuple):
     line: int = 0
     detected: Detected | None = None
     risk: Risk | None = None
+    recased: bool = False
 
     @property
     def text(self) -> str:
@@ -101,13 +104,23 @@ class Translation(NamedTuple):
         pieces = tuple(piece.best(count) for piece in self.pieces)
         return self._replace(hypotheses=self.hypotheses[:count], pieces=pieces)
 
+    def recased_by(self, change: Callable[[str], str]) -> "Translation":
+        """Returns the translation of a recased line, with changed texts; of equal ones the first.
+        """
+        distinct: dict[str, Hypothesis] = {}
+        for hypothesis in self.hypotheses:
+            text = change(hypothesis.text)
+            distinct.setdefault(text, hypothesis._replace(text=text))
+        return self._replace(hypotheses=tuple(distinct.values()), recased=True)
+
 
 def join(line: str, pieces: Sequence[Translation]) -> Translation:
     """Returns the translation of a line from those of its pieces; an empty one without pieces."""
     if not pieces:
         return Translation(line, (Hypothesis("", 0.0),))
+    recased = any(piece.recased for piece in pieces)
     if len(pieces) == 1:
-        return Translation(line, pieces[0].hypotheses)
+        return Translation(line, pieces[0].hypotheses, recased=recased)
     count = min(len(piece.hypotheses) for piece in pieces)
     scored = [piece for piece in pieces if has_words(piece.source)] or pieces
     hypotheses = (
@@ -118,7 +131,7 @@ def join(line: str, pieces: Sequence[Translation]) -> Translation:
         )
         for i in range(count)
     )
-    return Translation(line, tuple(hypotheses), tuple(pieces))
+    return Translation(line, tuple(hypotheses), tuple(pieces), recased=recased)
 
 
 def mean_quality(hypotheses: Sequence[Hypothesis]) -> float | None:

@@ -135,6 +135,10 @@ class Translator:
         """Returns the search options that apply where none are given; they depend on the engine."""
         return DEFAULT if self.ctranslate2 is None else ctranslate2_search.DEFAULT_SEARCH
 
+    def target_code(self, target: str | None) -> str:
+        """Returns the FLORES code of the language that `translate` writes for this `target`."""
+        return self.manifest.target or languages.find(target or "eng").code
+
     @classmethod
     def load(
         cls,
@@ -282,7 +286,7 @@ class Translator:
         """Returns the alignment of lines with their translations, by cross-attention.
 
         Lines must fit the model, as the pieces of a translation do. `source` and `target` are as in
-        `translate`.
+        `translate`. A line in capitals and its translation are read in lower case.
         """
         tag = self._tag(target)
         language = self.language_id(source, target) if self.routes_by_language else None
@@ -291,7 +295,7 @@ class Translator:
                 alignment.encode(self.vocabularies["source"], line, tag=tag),
                 alignment.encode(self.vocabularies["target"], translation),
             )
-            for line, translation in pairs
+            for line, translation in map(alignment.in_lower_case, pairs)
         ]
         with self.layout.active() if self.layout else contextlib.nullcontext():
             params = self.params if self.ctranslate2 is None else self.params()
@@ -316,9 +320,9 @@ class Translator:
             return self.language_id(source, target) if self.routes_by_language else None
 
         return LineSearch(
-            self._batches(decoding, token_scores, glossary), self.vocabularies, tag, language_id,
-            self.manifest.source, self.sources, self.identifier, self.layout, glossary,
-            self.reranker,
+            self._batches(decoding, token_scores, glossary), self.vocabularies, tag,
+            self.target_code(target), language_id, self.manifest.source, self.sources,
+            self.identifier, self.layout, glossary, self.reranker,
         )  # fmt: skip
 
     def _batches(

@@ -6,14 +6,16 @@ trains a model for this.
 """
 
 import dataclasses
+import functools
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from mmt import languages
 from mmt.data.modifiers import SEPARATOR
 from mmt.decoding import Decoding
-from mmt.translate import placeholders, sentences, source_language
+from mmt.translate import casing, placeholders, sentences, source_language
 from mmt.translate.source_language import AUTO, Detected
 from mmt.translate.translation import Hypothesis, Translation, join
 from mmt.translate.translator import Translator
@@ -171,7 +173,8 @@ class ContextTranslator:
         if decoding.prefix:
             raise ValueError(f"prefix {decoding.prefix!r}: it excludes context (--context)")
         unique = list(dict.fromkeys(items))
-        fitting = self._fitting(unique, options.get("target"))
+        read = self._recased(unique, options.get("source")) if decoding.recase_capitals else unique
+        fitting = self._fitting(read, options.get("target"))
         unsplit = dataclasses.replace(decoding, split="long")
         in_context: dict[SentenceInContext, Translation] = {}
         indices = [index for index, sentence in enumerate(fitting) if sentence.previous]
@@ -182,7 +185,11 @@ class ContextTranslator:
                 _without_context(fitting[index], each, decoding) for each in translation.hypotheses
             ]
             if hypotheses := tuple(filter(None, of_sentence)):
-                in_context[unique[index]] = Translation(unique[index].text, hypotheses)
+                of_unique = Translation(unique[index].text, hypotheses)
+                if of_unique.source != fitting[index].text:
+                    code = self.translator.target_code(options.get("target"))
+                    of_unique = of_unique.recased_by(functools.partial(casing.upper, language=code))
+                in_context[unique[index]] = of_unique
         alone = [sentence for sentence in unique if sentence not in in_context]
         texts = [sentence.text for sentence in alone]
         without_context = self.translator.translate(texts, decoding=unsplit, **options)
@@ -219,6 +226,21 @@ class ContextTranslator:
         by_sentence = decoding.split == "sentences"
         parts = sentences.segment(line, language) if by_sentence else [line]
         return [history.add(part.strip()) for part in parts if part.strip()]
+
+    def _recased(
+        self, items: Sequence[SentenceInContext], source: str | None
+    ) -> list[SentenceInContext]:
+        """Returns the sentences and their context, those in capitals in sentence case."""
+        code = self.translator.manifest.source
+        if source not in (None, AUTO):
+            code = languages.find(source).code
+
+        def read(text: str) -> str:
+            return casing.sentence_case(text, code) if casing.in_capitals(text) else text
+
+        return [
+            SentenceInContext(read(text), tuple(map(read, previous))) for text, previous in items
+        ]
 
     def _fitting(
         self, items: Sequence[SentenceInContext], target: str | None

@@ -47,6 +47,7 @@ def test_behave_is_a_gate_and_compares_two_models(tmp_path, capsys):
     assert "deu_Latn\tlinks\tlacks https://example.org/a?b=1\t" in out
     (row,) = analysis.read(runs[0] / "analysis.jsonl")
     assert row.origin == "numbers and CLDR" and "split:sentences" in row.decode
+    assert "recase_capitals:True" in row.decode
     easy = ["--gin.Suite.threshold=0.0", "--gin.Suite.language_threshold=0.0"]
     assert main([*one, "--model", str(runs[1]), *small, *easy]) == 0
     out, err = capsys.readouterr()

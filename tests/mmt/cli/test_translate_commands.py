@@ -56,6 +56,7 @@ def test_files_hold_what_stdout_would(texts, tmp_path, monkeypatch, capsys):
     recipe = json.loads((tmp_path / "en/translation.json").read_text())
     assert recipe["decoding"] == (
         "beam:2|alpha:0.8|early_stopping:unlikely|nbest:2|split:sentences|keep_placeholders:True"
+        "|recase_capitals:True"
     )
     assert recipe["model"] == str(OLD / "toy") and recipe["weights"] == "float32"
     status, _, err = typed(bulk.replace("de --in", "fr --in"), "", monkeypatch, capsys)

@@ -19,6 +19,7 @@ def test_a_default_keeps_its_name_and_other_options_are_named_in_full():
         "no_repeat_ngram": 3, "repetition_penalty": 1.2, "min_length_ratio": 0.5,
         "early_stopping": "never",
         "max_length_ratio": 3.0, "prefix": "x", "split": "sentences", "keep_placeholders": True,
+        "recase_capitals": True,
     }  # fmt: skip
     sampled = {"beam": 1, "temperature": 0.7, "top_k": 5, "top_p": 0.9}
     assert {*other, *sampled} == {field.name for field in dataclasses.fields(Decoding)}

@@ -12,7 +12,7 @@ from mmt.identify import IdentifierConfig
 from mmt.identify.training import train
 from mmt.run import Run
 from mmt.serve.errors import Refusal
-from mmt.serve.models import Models, ServedModel, code, find, load
+from mmt.serve.models import Models, Route, ServedModel, code, find, load
 from mmt.translate import Glossary
 from mmt.translate.context import History
 from tests.helpers.serving import LANGUAGES, echo_translator, request, translate
@@ -130,6 +130,17 @@ def test_glossaries_separate_batches(serve_echo):
         )
         assert plain != with_terms and with_terms == same and hash(with_terms) == hash(same)
         assert translate(port, "ein Satz", glossary="nein\tno\n").json["translatedText"]
+
+
+def test_the_language_is_part_of_the_key_where_it_decides_the_lower_case(serve_echo):
+    with serve_echo() as (port, service):
+        model = service.models.route("de", "en").model
+        recased = dataclasses.replace(service.decoding, recase_capitals=True)
+        text = MarkedText("AKŞAM YİNE. KIRMIZI EV. Kırmızı ev. EV VE SU.")
+        expected = {recased: ["", "tur_Latn", "", ""], service.decoding: [""] * 4}
+        for decoding, sources in expected.items():
+            units = Route("tur_Latn", "eng_Latn", model).cut(text, decoding)
+            assert [s.key.source for _, of_unit in units for s in of_unit] == sources
 
 
 def test_sentences_in_context_are_joined_as_far_as_they_fit(serve_echo):

@@ -53,6 +53,14 @@ def test_an_alignment_does_not_depend_on_the_others(translator):
     assert translator.align([]) == []
 
 
+def test_lines_in_capitals_are_aligned_in_lower_case(translator):
+    upper, lower = translator.align([("EİNS ZWEİ", "VIER FÜNF"), ("eins zwei", "vier fünf")])
+    assert upper.source == lower.source and upper.target == lower.target
+    assert (upper.weights == lower.weights).all()
+    (acronym,) = translator.align([("EINS", "VIER")])
+    assert acronym.weights.shape != translator.align([("eins", "vier")])[0].weights.shape
+
+
 def test_a_joined_alignment_has_the_parts_side_by_side(translator):
     first, second = translator.align(PAIRS[:2])
     joined = alignment.join([first, second.shifted(20, 10)])

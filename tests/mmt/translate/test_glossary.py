@@ -63,6 +63,14 @@ def test_terms_are_whole_words_in_their_case():
     assert sources(parsed, "see https://drei.de and `drei`") == []
 
 
+def test_terms_in_any_case():
+    parsed = Glossary.parse(f"{TERMS}İzmir\tIzmir\n")
+    found = parsed.terms_of("DREI EINS, Eins eins izmir İZMİR", any_case=True)
+    assert [(t.source, times) for t, times in found.items()] == [
+        ("drei", 1), ("Eins", 3), ("İzmir", 2)
+    ]  # fmt: skip
+
+
 def test_the_longest_of_overlapping_terms_counts_and_that_of_the_language():
     parsed = Glossary.parse("rote\tred\nrote Karte\tred card\nKarte\tmap\nrote\tgang\tde\n")
     assert sources(parsed, "rote Karte") == ["rote Karte"]

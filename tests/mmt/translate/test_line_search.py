@@ -1,6 +1,7 @@
 """Lines in pieces: sentences one by one, and placeholders that come through a model of nonsense."""
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmt.decoding import Decoding
-from mmt.translate import Hypothesis, Translation, Translator, placeholders
+from mmt.translate import Glossary, Hypothesis, Translation, Translator, placeholders
 from mmt.translate.line_search import LineSearch
 from tests.helpers.tiny_translator import WORDS, make, train_vocabulary
 
@@ -90,6 +91,55 @@ def test_what_is_around_placeholders_is_translated(translator):
     assert translation.hypotheses
     for hypothesis in translation.hypotheses:
         assert placeholders.counts(hypothesis.text) == placeholders.counts(line)
+
+
+def test_a_sentence_in_capitals_is_read_in_sentence_case(translator):
+    recased = dataclasses.replace(GREEDY, recase_capitals=True)
+    mixed = "EINS ZWEI. Drei vier."
+    lines = ["EINS ZWEI DREI.", "Eins zwei drei.", "EINS", "Eins ZWEI DREI", mixed]
+    of_capitals, plain, *others = translator.translate(lines, decoding=recased)
+    assert of_capitals.text == plain.text.upper() and of_capitals.source == lines[0]
+    assert of_capitals.recased and not any(each.recased for each in (plain, *others))
+    unchanged = list(translator.translate(lines, decoding=GREEDY))  # the option is off
+    assert unchanged[1:] == [plain, *others] and unchanged[0].text != of_capitals.text
+    by_sentence = dataclasses.replace(recased, split="sentences")
+    first, second = translator.translate([mixed, "EINS ZWEI " * 40], decoding=by_sentence)
+    alone = list(translator.translate(["Eins zwei.", "Drei vier."], decoding=GREEDY))
+    assert first.text == f"{alone[0].text.upper()} {alone[1].text}" and first.recased
+    assert [piece.source for piece in first.pieces] == ["EINS ZWEI.", "Drei vier."]
+    assert len(second.pieces) > 1 and second.text == second.text.upper() and second.recased
+
+
+def test_prefixes_and_nbest_of_a_sentence_in_capitals(translator):
+    line, forced = "EINS ZWEI DREI.", dataclasses.replace(GREEDY, recase_capitals=True)
+    for prefix, read in (("ACHT", "Acht"), ("Acht ze", "Acht ze"), ("acht", "acht")):
+        decoding = dataclasses.replace(forced, prefix=prefix)
+        (translation,) = translator.translate([line], decoding=decoding)
+        plain = dataclasses.replace(GREEDY, prefix=read)
+        (expected,) = translator.translate(["Eins zwei drei."], decoding=plain)
+        assert translation.text == prefix + expected.text.removeprefix(read).upper()
+    many = dataclasses.replace(forced, beam=8, nbest=8, max_length_ratio=2.0)
+    (translation,) = translator.translate([line], decoding=many)
+    texts = [hypothesis.text for hypothesis in translation.hypotheses]
+    plain = dataclasses.replace(many, recase_capitals=False)
+    (expected,) = translator.translate(["Eins zwei drei."], decoding=plain)
+    assert texts == list(dict.fromkeys(each.text.upper() for each in expected.hypotheses))
+
+
+def test_placeholders_and_terms_of_a_sentence_in_capitals(translator):
+    decoding = dataclasses.replace(KEPT, beam=2, recase_capitals=True)
+    line = "EINS {Name} UND ZWEI %s"
+    sampled = dataclasses.replace(decoding, beam=1, temperature=1.0)
+    (translation,) = translator.translate([line], decoding=sampled)
+    parts = ["Eins", "Und zwei"]  # each has too few words to be in capitals by itself
+    plain = dataclasses.replace(sampled, recase_capitals=False)
+    alone = [each.text.upper() for each in translator.translate(parts, decoding=plain)]
+    assert translation.text == placeholders.rejoin(line, [*alone, ""]) and translation.recased
+    for terms in ("eins\tzehn", "Eins\tzehn", "EINS\tzehn", "zwei drei\tZehn"):
+        (translation,) = translator.translate(
+            ["EINS ZWEI DREI"], decoding=decoding, glossary=Glossary.parse(terms)
+        )
+        assert re.search(r"\bZEHN\b", translation.text)
 
 
 WORD = st.sampled_from([*WORDS, ",", "zwei.", "(", "三", "{", "%", "`"])

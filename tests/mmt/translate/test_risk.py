@@ -46,6 +46,18 @@ def test_each_fault_is_flagged_and_lowers_the_confidence(translator, source, tex
     assert getattr(bad.signals, flag) >= FLAGS[flag]
 
 
+def test_a_recased_line_is_judged_in_lower_case(translator):
+    def signals(source, text, recased):
+        line = Translation(source, (Hypothesis(text, -0.1, ("a",), (-0.1,)),), recased=recased)
+        return assess(translator, [line], CALIBRATION)[0].risk.signals
+
+    good = signals("EINS ZWEI DREI VIER", "ONE TWO THREE FOUR", True)
+    assert good == signals("eins zwei drei vier", "one two three four", False)
+    assert signals("EINS ZWEI DREI VIER", "EINS ZWEI DREI VIER!", True).copy == 1
+    assert signals("SVEN OLSON", "SVEN OLSON", True).copy == 0  # names may stay
+    assert good != signals("EINS ZWEI DREI VIER", "ONE TWO THREE FOUR", False)
+
+
 def test_a_translation_in_another_language_is_off_target(translator, tmp_path):
     class Identifier:
         codes = ("deu_Latn", "eng_Latn", "und")

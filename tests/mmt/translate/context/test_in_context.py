@@ -31,7 +31,7 @@ class UpperCaseTranslator(Translator):
             yield Translation(line, tuple(hypotheses[: decoding.nbest]))
 
     default_decoding = LINES
-    manifest = types.SimpleNamespace(source="deu_Latn")
+    manifest = types.SimpleNamespace(source="deu_Latn", target="eng_Latn")
 
     def source_tokens(self, texts, target=None):
         return [len(text.split()) for text in texts]
@@ -107,6 +107,29 @@ def test_placeholders_belong_to_the_sentence():
 
     texts, context = translated(Misplacing(), ["a", "{0} b"], 1, kept)
     assert texts == ["A", "{0} B"] and context.retranslated == 1
+
+
+def test_sentences_in_capitals_are_recased_with_their_context():
+    translator = UpperCaseTranslator("x")
+    vars(translator).update(translate=lambda lines, **options: map(given_back, lines))
+
+    def given_back(line):
+        translator.seen.append(line)
+        return Translation(line, (Hypothesis(line, 0.0), Hypothesis(line.lower(), -1.0)))
+
+    recased = dataclasses.replace(LINES, recase_capitals=True)
+    context = ContextTranslator(translator, 1)
+    lines = ["Ja.", "ICH BIN DA.", "NATO", "WO IST {A}?", "Hier."]
+    translations = list(context.translate(lines, decoding=recased, target="eng"))
+    assert translator.seen[:4] == [
+        "Ja. ||| Ich bin da.", "Ich bin da. ||| NATO", "NATO ||| Wo ist {A}?",
+        "Wo ist {A}? ||| Hier.",
+    ]  # fmt: skip
+    assert [each.text for each in translations] == lines
+    assert [each.source for each in translations] == lines
+    second = translations[1]
+    assert second.recased and [each.text for each in second.hypotheses] == ["ICH BIN DA."]
+    assert not translations[2].recased and len(translations[2].hypotheses) == 2
 
 
 def test_a_file_is_one_document_and_tags_stay_in_their_sentence():

@@ -1,0 +1,5 @@
+"""Sentences in capitals: translated in lower case, with translations in capitals."""
+
+from mmt.translate.casing.capitals import in_capitals, lower, sentence_case, upper
+
+__all__ = ["in_capitals", "lower", "sentence_case", "upper"]
