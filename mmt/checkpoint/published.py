@@ -6,7 +6,7 @@ per row (all axes but the last one). Vectors and narrow matrices stay in float32
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +65,17 @@ def read_weights(model_dir: Path, step: int) -> dict[str, np.ndarray]:
 def write_hashes(model_dir: Path) -> None:
     """Writes the SHA-256 sums of all files but exports, as `sha256sum -c` reads them."""
     run = Run(model_dir)
-    names = sorted(
-        path.relative_to(model_dir).as_posix()
-        for path in model_dir.rglob("*")
-        if path.is_file() and path != run.hashes and not path.absolute().is_relative_to(run.exports)
-    )
-    text = "".join(f"{sha256(model_dir / name)}  {name}\n" for name in names)
+    exports = run.exports
+    _write_sums(run, (f for f in _files(run) if not f.absolute().is_relative_to(exports)))
+
+
+def _files(run: Run) -> set[Path]:
+    return {path for path in run.directory.rglob("*") if path.is_file() and path != run.hashes}
+
+
+def _write_sums(run: Run, files: Iterable[Path]) -> None:
+    names = sorted(file.relative_to(run.directory).as_posix() for file in files)
+    text = "".join(f"{sha256(run.directory / name)}  {name}\n" for name in names)
     run.hashes.write_text(text, encoding="utf-8")
 
 
@@ -83,11 +88,7 @@ def check(model_dir: Path) -> None:
                 f"{model_dir}: weights without their card: it has no {file.name}; published "
                 "weights are used only with the files that name their data, licences and hashes"
             )
-    try:
-        lines = run.hashes.read_text(encoding="utf-8").splitlines()
-        sums = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
-    except ValueError as error:
-        raise ValueError(f"{run.hashes} is no file of sha256sum") from error
+    sums = _sums(run)
     weights = filter(Path.is_file, map(run.weights, run.checkpoint_steps()))
     for file in (run.card.absolute(), *weights):
         if file.relative_to(model_dir.absolute()).as_posix() not in sums:
@@ -100,18 +101,30 @@ def check(model_dir: Path) -> None:
             raise ValueError(f"{file} has other bytes: sha256 {digest}, expected {expected}")
 
 
+def _sums(run: Run) -> dict[str, str]:
+    try:
+        lines = run.hashes.read_text(encoding="utf-8").splitlines()
+        return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+    except ValueError as error:
+        raise ValueError(f"{run.hashes} is no file of sha256sum") from error
+
+
 @contextlib.contextmanager
 def updated(model_dir: Path) -> Iterator[None]:
-    """Writes the sums again after a file of a published model is replaced, which is checked first.
+    """Writes the sums again after files of a published model are replaced or added.
 
-    Other run directories have no sums.
+    The model is checked first. Files that lay there without a sum, such as rows of an evaluation,
+    get none: they change with the next one. Other run directories have no sums.
     """
-    is_published = Run(model_dir).hashes.is_file()
-    if is_published:
-        check(model_dir)
+    run = Run(model_dir)
+    if not run.hashes.is_file():
+        yield
+        return
+    check(model_dir)
+    named = {run.directory / name for name in _sums(run)}
+    without = _files(run) - named
     yield
-    if is_published:
-        write_hashes(model_dir)
+    _write_sums(run, _files(run) - without)
 
 
 def sha256(file: Path) -> str:

@@ -40,3 +40,19 @@ def test_sums_leave_exports_out(tmp_path):
     published.write_hashes(tmp_path)
     lines = Run(tmp_path).hashes.read_text().splitlines()
     assert [line.split("  ")[1] for line in lines] == ["checkpoints/3/weights.npz", "config.gin"]
+
+
+def test_rows_of_an_evaluation_get_no_sum(tmp_path):
+    weights = Run(tmp_path).weights(3)
+    weights.parent.mkdir(parents=True)
+    for file in (weights, Run(tmp_path).card, tmp_path / "risk.json"):
+        file.write_text("old")
+    published.write_hashes(tmp_path)
+    (tmp_path / "analysis.jsonl").write_text("{}")
+    with published.updated(tmp_path):
+        (tmp_path / "risk.json").write_text("new")
+        (tmp_path / "languages.npz").write_text("new")
+    (tmp_path / "analysis.jsonl").write_text("{}, {}")
+    published.check(tmp_path)
+    names = {line.split("  ")[1] for line in Run(tmp_path).hashes.read_text().splitlines()}
+    assert names == {"README.md", "checkpoints/3/weights.npz", "languages.npz", "risk.json"}
