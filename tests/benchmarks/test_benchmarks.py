@@ -13,7 +13,8 @@ import benchmarks.__main__ as runner
 ROOT = Path(__file__).resolve().parents[2]
 HELPERS = {  # imported by others
     "benchmarks.faulty_run", "benchmarks.goodput.forecasts", "benchmarks.goodput.formulas",
-    "benchmarks.goodput.killed_runs", "benchmarks.header", "benchmarks.packs",
+    "benchmarks.goodput.killed_runs", "benchmarks.goodput.launched_runs",
+    "benchmarks.header", "benchmarks.packs",
     "benchmarks.scale.curves", "benchmarks.scale.made_up", "benchmarks.scale.costs",
     "benchmarks.serving.clients", "benchmarks.translate.lines", "benchmarks.watch.made_up_run",
 }  # fmt: skip
