@@ -147,6 +147,8 @@ def shell(toy_corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     for name in ("my_corpus", "new_corpus"):
         write_corpus(folder / name, toy_corpus)
+    published = "benchmarks/mix150/model"
+    shutil.copytree(ROOT / published, folder / published)
     (folder / "page.html").write_text("<p>Dienstag, <b>2. März</b> 2021</p>")
     (folder / "bin").mkdir()
     (folder / "bin/mmt").write_text(f'#!/bin/sh\nexec {sys.executable} -m mmt.cli "$@"\n')

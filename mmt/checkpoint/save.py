@@ -82,6 +82,7 @@ class Checkpoints:
             ),
         )
         self._writing: int | None = None  # the step that is being written
+        self._failed: OSError | None = None  # the error of a write that is not reported yet
         self._started = self._blocked = self._cpu_started = 0.0  # its times
         self._written: list[Write] = []
 
@@ -125,10 +126,15 @@ class Checkpoints:
                 self._manager.save(step, args=args, metrics=metrics, force=True)
             self._blocked = time.perf_counter() - self._started
         except OSError as error:
-            self._report(self._discard_failed_write(error))
+            self._failed = self._discard_failed_write(error)
+            if jax.process_count() > 1:
+                raise self._failed from error
 
     def _finish(self) -> OSError | None:
         """Waits for a pending write; returns the error of a failed one, or None."""
+        if self._failed:
+            error, self._failed = self._failed, None
+            return error
         try:
             with as_os_error():
                 self._manager.wait_until_finished()
@@ -186,8 +192,8 @@ class Checkpoints:
         return written
 
     def wait(self) -> None:
-        """Waits until everything is written; a failed write is reported on stderr."""
-        self._report(self._finish())
+        """Waits until everything is written; a failed write is an error of `save` or on leaving."""
+        self._failed = self._finish()
 
     def last_step(self) -> int:
         """Returns the step of the latest checkpoint; -1 if there is none."""
@@ -212,7 +218,7 @@ class Checkpoints:
 
     def clear(self) -> None:
         """Removes all checkpoints after pending writes have ended."""
-        self.wait()
+        self._report(self._finish())
         for step in self._manager.all_steps():
             self._manager.delete(step)
         self._manager.wait_until_finished()
