@@ -28,8 +28,8 @@ BEHAVIOURS = (
 CONTRASTIVE = (
     "Contrastive examples: the reference, and the same text with another pronoun, or with another "
     "name in place of one that the context has. Right is a higher likelihood of the reference. "
-    "The context is up to so many previous lines of the document, on both sides. What the context "
-    "gives is the difference to `without`, and to the context of another document."
+    "`Lines` is the maximum number of previous lines of the document, on both sides. What the "
+    "context gives is the difference to `without`, and to the context of another document."
 )
 CORPORA = (
     "Examples seen are those of the whole run, with repeats. The training loss is the mean over "

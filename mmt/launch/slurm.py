@@ -187,4 +187,3 @@ def main() -> int:
     except ValueError as error:
         print(f"mmt launch: {error}", file=sys.stderr)
         return 2
-

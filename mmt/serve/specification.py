@@ -27,8 +27,8 @@ def specification() -> dict[str, Any]:
         },
         "context": {
             "type": "integer", "minimum": 0, "default": 0,
-            "description": "Translates each sentence with up to so many previous ones of its text "
-            "or file; see context in /languages. Not with glossary or risk.",
+            "description": "The maximum number of previous sentences with which a sentence is "
+            "translated; see context in /languages. Not with glossary or risk.",
         },
     }  # fmt: skip
     detected = _object({"confidence": _NUMBER, "language": _TEXT})

@@ -194,7 +194,7 @@ def cutter(
 
 
 def _check_context(context: int, model: ServedModel, excluded: list[str]) -> None:
-    """Raises Refusal unless a model translates with so many previous sentences."""
+    """Raises Refusal unless a model translates with this number of previous sentences."""
     if excluded:
         raise Refusal(400, f"context excludes {', '.join(excluded)}")
     if not model.context_lines:
