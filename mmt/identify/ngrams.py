@@ -1,8 +1,8 @@
 """Hashed character n-grams of lines: the features of language identification.
 
-Letters and marks count, in lower case; everything else separates words. An n-gram lies within a
-word and the two boundaries of the word. Letters outside the alphabet become one symbol, so that
-text in any unknown script has the same n-grams.
+Letters and their marks count, in lower case; everything else, such as emoji, separates words. An
+n-gram lies within a word and the two boundaries of the word. Letters outside the alphabet become
+one symbol, so that text in any unknown script has the same n-grams.
 """
 
 import functools
@@ -19,6 +19,8 @@ MAX_CHARACTERS = 400  # of a line; more characters change nothing
 _BOUNDARY, _UNKNOWN = 0, 1  # code points that stand for no letter
 CODE_POINTS = 0x110000
 _LAST_LETTER = 0x40000
+_LETTERS = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc"}  # categories; Me are enclosing marks
+_VARIATION_SELECTORS = slice(0xFE00, 0xFE10)
 _SEED = 0x811C9DC5  # of the hash; 0 would hide a boundary in front
 
 
@@ -102,11 +104,16 @@ def letters(lines: Sequence[str]) -> tuple[Int[np.ndarray, "C"], Int[np.ndarray,
 
 @functools.cache
 def is_letter() -> Bool[np.ndarray, "P"]:
-    """Returns for every code point whether it is a letter or a mark."""
+    """Returns for every code point whether it is a letter or a mark of letters.
+
+    Variation selectors and enclosing marks are parts of emoji (a heart in colour, a key), not of
+    words.
+    """
     table = np.zeros(CODE_POINTS, bool)
     table[:_LAST_LETTER] = [
-        unicodedata.category(chr(point))[0] in "LM" for point in range(_LAST_LETTER)
+        unicodedata.category(chr(point)) in _LETTERS for point in range(_LAST_LETTER)
     ]
+    table[_VARIATION_SELECTORS] = False
     return table
 
 

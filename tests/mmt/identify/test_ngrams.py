@@ -7,6 +7,10 @@ from hypothesis import strategies as st
 from mmt.identify import ngrams
 
 LATIN = np.array([ord(letter) for letter in "abcdefghijklmnopqrstuvwxyzäé"], np.int32)
+EMOJI = (  # a face, a heart with a variation selector, a key, a thumb with a tone, a flag, a family
+    "\U0001f600 \u2764\ufe0f 1\ufe0f\u20e3 \U0001f44d\U0001f3fd \U0001f1f8\U0001f1ea "
+    "\U0001f469\u200d\U0001f467"
+)
 LINES = st.lists(st.text(max_size=30), min_size=1, max_size=6)
 
 
@@ -31,7 +35,7 @@ def test_a_line_has_the_same_ngrams_alone_and_among_others(lines):
 @given(st.text(max_size=100), st.text(max_size=100))  # a line is cut at 400
 def test_case_and_everything_but_letters_only_separates(left, right):
     plain, _ = rows([f"{left} {right}"])
-    other, _ = rows([f"{left} , 12!\n{right}"])
+    other, _ = rows([f"{left} , 12!\n{EMOJI} {right}"])
     np.testing.assert_array_equal(plain, other)
 
 
