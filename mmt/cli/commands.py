@@ -97,6 +97,7 @@ def _baselines(args: argparse.Namespace) -> None:
 
 
 def _serve(args: argparse.Namespace) -> None:
+    status.begin("loading libraries")
     try:
         from mmt import serve
     except ImportError as error:

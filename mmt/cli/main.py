@@ -66,11 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _status(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
-    """Shows the phases of a training command; of several processes the first one does."""
+    """Shows the phases of training and of a server; of several processes the first one does."""
     is_first = all(os.environ.get(name, "0") in ("", "0") for name in _PROCESS_INDEX)
-    return (
-        status.shown("starting") if args.run in _TRAINING and is_first else contextlib.nullcontext()
-    )
+    has_phases = args.run in (*_TRAINING, "serve") and is_first
+    return status.shown("starting") if has_phases else contextlib.nullcontext()
 
 
 def _cache_programs() -> None:

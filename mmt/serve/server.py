@@ -17,7 +17,7 @@ from mmt.serve.models import BatchKey, Models, ServedModel
 from mmt.serve.responses import Guard
 from mmt.serve.scheduler import Scheduler, Sentence
 from mmt.serve.service import Service
-from mmt.system import termination
+from mmt.system import status, termination
 from mmt.translate import Decoding, Translator
 
 _BACKLOG = 2048  # connections that wait to be accepted
@@ -52,22 +52,37 @@ def serve(
     with termination.watched(patience=0.0) as stop:
         api_keys = ApiKeys.read(keys) if keys else None
         with _bind(host, port) as listening:
+            status.begin("loading the model" if len(directories) == 1 else "loading the models")
             served = models.load(directories, load)
             all_models = Models(served)
+            status.begin("compiling")
             for model in served:
                 if model.calibration:
                     model.calibration.warn_unless_fitted_with(decoding)
                 _compile(model, decoding)
-            stop.nothing_to_lose = lambda: False  # uvicorn finishes what was accepted
+            status.off()
+            stop.nothing_to_lose = lambda: False  # the server finishes what was accepted
             address = f"http://{_url_host(host)}:{listening.getsockname()[1]}"
             listening.listen(_BACKLOG)  # a client that reads the next line can connect
             print(f"mmt serve: {address} translates {all_models}", file=sys.stderr, flush=True)
-            _run(all_models, listening, decoding, limits, api_keys)
+            _run(all_models, listening, decoding, limits, api_keys, stop)
+
+
+class _Server(uvicorn.Server):
+    """Ends on SIGTERM also if it came before uvicorn handles signals."""
+
+    def __init__(self, config: uvicorn.Config, stop: termination.Termination) -> None:
+        super().__init__(config)
+        self._stop = stop
+
+    async def on_tick(self, counter: int) -> bool:
+        """Returns whether the server ends; called every 0.1 s."""
+        return self._stop.requested.is_set() or await super().on_tick(counter)
 
 
 def _run(
     all_models: Models, listening: socket.socket, decoding: Decoding, limits: Limits,
-    keys: ApiKeys | None,
+    keys: ApiKeys | None, stop: termination.Termination,
 ) -> None:  # fmt: skip
     def observe(key: BatchKey, sentences: list[Sentence], seconds: float) -> None:
         tokens = sum(sentence.tokens for sentence in sentences)
@@ -86,7 +101,7 @@ def _run(
     with scheduler:
         service = Service(all_models, scheduler, counters, decoding, limits, keys)
         config = _config(application(service), limits)
-        uvicorn.Server(config).run(sockets=[listening])
+        _Server(config, stop).run(sockets=[listening])
 
 
 def _config(app: Guard, limits: Limits) -> uvicorn.Config:

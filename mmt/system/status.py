@@ -100,7 +100,7 @@ def seconds() -> dict[str, float]:
 
 
 def off() -> None:
-    """Shows no more phases, because another process of the run does."""
+    """Shows no more phases: another process of the run does, or a server has started."""
     global _line
     if _line:
         _line.close()

@@ -35,8 +35,13 @@ class Screen(NamedTuple):
         return [(at, end - at, text) for (at, text), end in pairs if end - at > least]
 
 
-def run(command: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> Screen:
-    """Runs a command whose stderr is a terminal of 100 columns; its stdout goes nowhere."""
+def run(
+    command: Sequence[str], *, cwd: Path, environment: Mapping[str, str], until: str = ""
+) -> Screen:
+    """Runs a command whose stderr is a terminal of 100 columns; its stdout goes nowhere.
+
+    until: a text after which the command gets SIGTERM; '' lets it run to its end.
+    """
     ours, theirs = pty.openpty()
     begin, writes = time.monotonic(), []
     with subprocess.Popen(
@@ -47,6 +52,9 @@ def run(command: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) ->
         try:
             while chunk := os.read(ours, 1 << 16):
                 writes.append((time.monotonic() - begin, chunk.decode(errors="replace")))
+                if until and until in "".join(text for _, text in writes):
+                    process.terminate()
+                    until = ""
         except OSError:  # the terminal's other end is closed
             pass
     os.close(ours)

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from mmt.cli.main import main
+from tests.helpers import terminal
 from tests.helpers.serving import raw, request, translate
 from tests.mmt.translate.test_risk import CALIBRATION
 
@@ -161,6 +162,20 @@ def test_sigterm_finishes_what_was_accepted():
         assert "Traceback" not in said and LINE not in said
     with pytest.raises(ConnectionRefusedError):
         request(port, "GET", "/health")
+
+
+def test_it_names_its_phases_on_a_terminal_and_then_its_address():
+    pytest.importorskip("starlette", reason="the server needs the extra [serve]")
+    model = str(ROOT / "tests/data/old_run/toy")
+    command = [sys.executable, "-m", "mmt.cli", "serve", "--port", "0", "--model", model]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    screen = terminal.run(command, cwd=ROOT, environment=environment, until=" translates ")
+    assert screen.status == 0, screen.text
+    phases = ("starting", "loading libraries", "loading the model", "compiling")
+    places = [screen.text.find(name) for name in (*phases, "mmt serve: http://127.0.0.1:")]
+    assert -1 not in places and places == sorted(places), screen.text
+    after = screen.text[places[-1] :]
+    assert not any(name in after for name in phases)
 
 
 @pytest.mark.parametrize(
