@@ -1,13 +1,17 @@
 """The page in a real browser (Debian's chromium): people type, read, choose, and drop a file."""
 
 import contextlib
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
+from mmt.identify import IdentifierConfig
+from mmt.identify.training import train
 from mmt.translate.risk import FLAGS
 from tests.helpers.serving import Echo, echo_translator, request
+from tests.mmt.identify import made_up
 from tests.mmt.translate.test_risk import CALIBRATION
 
 PAGE = Path(__file__).resolve().parents[3] / "mmt/serve/page/index.html"
@@ -20,10 +24,12 @@ def open_page(browser, serve_echo, tmp_path):
     arabic = echo_translator(tmp_path / "vocabulary.model", sources=("deu_Latn", "arb_Arab"))
 
     @contextlib.contextmanager
-    def open_page(size="desk", calibration=None, **options):
+    def open_page(size="desk", calibration=None, context_lines=0, identifier=None, **options):
         width, height = SIZES[size]
         asked, faults = [], []
-        with serve_echo(arabic, calibration=calibration) as (port, _):
+        model = dataclasses.replace(arabic, identifier=identifier)
+        facts = {"calibration": calibration, "context_lines": context_lines}
+        with serve_echo(model, **facts) as (port, _):
             context = browser.new_context(viewport={"width": width, "height": height}, **options)
             page = context.new_page()
             page.on("request", lambda request: asked.append(request.url))
@@ -194,6 +200,115 @@ def test_a_glossary_goes_with_the_text_and_the_field_grows(open_page):
         )
         assert page.evaluate(hidden) == 0
         assert page.locator("#text").bounding_box()["height"] > 40 * 25
+
+
+RECORD_FORMS = """() => {
+    window.sent = {};
+    const append = FormData.prototype.append;
+    FormData.prototype.append = function (name, value) {
+        sent[name] = value;
+        append.call(this, name, value);
+    };
+}"""
+
+
+def choose_file(page, name="a.txt"):
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Choose files").click()
+    chooser.value.set_files([{"name": name, "mimeType": "text/plain", "buffer": b"ein Satz"}])
+
+
+def test_an_error_of_the_glossary_is_beside_it_and_stops_neither_files_nor_text(open_page):
+    with open_page("phone", reduced_motion="reduce") as page:
+        error = page.locator("#glossary-error")
+        page.get_by_text("Glossary", exact=True).press("Enter")
+        page.locator("#glossary").fill("nein = nein nein\n\nkleiner")
+        page.get_by_text("Glossary", exact=True).press("Enter")  # it is folded
+        choose_file(page)
+        page.get_by_role("link", name="Download the translation of a.txt").wait_for()
+        assert "without the glossary" in page.locator("#files li").inner_text()
+        assert page.locator("#file-state").inner_text() == (
+            "a.txt is translated without the glossary."
+        )
+        assert error.is_visible() and error.get_attribute("role") == "alert"
+        assert error.inner_text() == (
+            "Line 3: 'kleiner'; expected source = target or source = target = language. "
+            "The glossary is not used until this is corrected."
+        )
+        assert page.locator("#glossary").get_attribute("aria-invalid") == "true"
+        assert "glossary-error" in page.locator("#glossary").get_attribute("aria-describedby")
+        for _ in ("light", "dark"):
+            assert contrast(page, "#glossary-error") > 4.5
+            page.locator("#theme").click()
+        page.locator("#text").fill("ein Satz")
+        page.locator("#state", has_text="Translated without the glossary.").wait_for()
+        assert page.locator("#translation").inner_text() == "ein Satz"
+        assert not page.locator("#error").is_visible()
+        with page.expect_request("**/translate") as asked:
+            page.locator("#glossary").fill("nein = nein nein\n\nkleiner = ein")
+        assert asked.value.post_data_json["glossary"].endswith("kleiner\tein")
+        page.locator("#state", has_text=re.compile(r"^Translated\.$")).wait_for()
+        assert not error.is_visible()
+        page.evaluate(RECORD_FORMS)
+        choose_file(page, "b.txt")
+        page.get_by_role("link", name="Download the translation of b.txt").wait_for()
+        assert page.evaluate("sent.glossary.endsWith('kleiner\\tein')")
+        assert "without the glossary" not in page.locator("#files li").nth(1).inner_text()
+
+
+def test_previous_sentences_are_a_switch_where_the_model_was_trained_with_them(open_page):
+    with open_page() as page:
+        assert page.get_by_role("switch").count() == 0
+    with open_page("phone", CALIBRATION, context_lines=2) as page:
+        switch = page.get_by_role("switch", name="Use previous sentences as context")
+        assert not switch.is_checked()
+        described = switch.evaluate(
+            "input => document.getElementById(input.getAttribute('aria-describedby')).textContent"
+        )
+        assert described == "Up to 2, no glossary, no marks of risk"
+        with page.expect_request("**/translate") as asked:
+            page.locator("#text").fill("ein Satz. Satz Satz.")
+        assert asked.value.post_data_json["risk"] and "context" not in asked.value.post_data_json
+        translated(page)
+        page.get_by_text("Glossary", exact=True).click()
+        page.locator("#glossary").fill("nein = nein nein")
+        translated(page)
+        page.locator("#target").focus()
+        page.keyboard.press("Tab")
+        with page.expect_request("**/translate") as asked:
+            page.keyboard.press("Space")
+        content = asked.value.post_data_json
+        assert content["context"] == 2 and not {"risk", "glossary"} & set(content)
+        assert translated(page) == "ein Satz. Satz Satz."
+        assert page.locator("#glossary").is_disabled()
+        assert page.locator("#glossary-unused").is_visible()
+        assert contrast(page, "#context-hint") > 4.5 and contrast(page, "#glossary-unused") > 4.5
+        with page.expect_request("**/translate") as asked:
+            page.get_by_text("Other translations").click()
+        assert asked.value.post_data_json["context"] == 2
+        page.evaluate(RECORD_FORMS)
+        choose_file(page)
+        page.get_by_role("link", name="Download the translation of a.txt").wait_for()
+        assert page.evaluate("sent.context === 2 && !('glossary' in sent)")
+        page.reload()
+        page.locator("#source option").first.wait_for(state="attached")
+        assert switch.is_checked()  # it is remembered
+        with page.expect_request("**/translate") as asked:
+            switch.press("Space")
+            page.locator("#text").fill("ein")
+        assert "context" not in asked.value.post_data_json
+        assert page.locator("#glossary").is_enabled()
+
+
+def test_an_uncertain_language_is_not_called_detected(open_page):
+    text = made_up.lines(codes=("deu_Latn", "fin_Latn"))
+    known = train(text, {}, config=IdentifierConfig(buckets=2**10, dimensions=8, epochs=8))
+    unsure = dataclasses.replace(known, output=known.output * 0.3, bias=known.bias * 0.3)
+    with open_page(identifier=unsure) as page:
+        for language, word in (("deu_Latn", "Detected:"), ("fin_Latn", "Perhaps")):
+            page.locator("#text").fill(max(text[language], key=len))
+            shown = page.locator("#detected", has_text=re.compile(rf"^{word} German \(\d+ %\)$"))
+            shown.wait_for()
 
 
 def test_right_to_left_scripts(open_page):
