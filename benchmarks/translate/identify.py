@@ -4,7 +4,8 @@
 
 "all" counts the languages of the identifier, by FLORES code. "common" counts the languages that
 both know, by ISO 639-3 code. The identifier chooses among all of its languages, py3langid among
-all of its own.
+all of its own. A second table has the first words of longer lines: accuracy, mean probability of
+the answer (equal if it is calibrated), and accuracy by that probability.
 """
 
 import argparse
@@ -22,6 +23,9 @@ from mmt.identify import NONE, LanguageIdentifier
 
 WORDS = ((1, 2), (3, 4), (5, 9), (10, 1000))
 LINES = 150  # of a language
+FIRST_WORDS = (1, 2, 4)
+LONGER = 6  # words of a line that is cut
+HEART = " \u2764\ufe0f"
 
 
 def iso3(label: str) -> str:
@@ -44,6 +48,34 @@ def lines_of(corpus: corpora.Corpus, codes: tuple[str, ...]) -> list[tuple[str, 
             targets.append(pair.target)
     targets = list(dict.fromkeys(targets))
     return lines + [(corpus.target, line) for line in targets[:: -(-len(targets) // LINES)]]
+
+
+def _answers(
+    identifier: LanguageIdentifier, lines: list[tuple[str, str]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns which lines are identified correctly, and the probability of each answer."""
+    probabilities = identifier.probabilities([text for _, text in lines])
+    answers = np.array(identifier.codes)[probabilities.argmax(1)]
+    return answers == np.array([code for code, _ in lines]), probabilities.max(1)
+
+
+def first_words(identifier: LanguageIdentifier, lines: list[tuple[str, str]]) -> Table:
+    """Returns a table of the accuracy on the first words of lines, alone and with an emoji."""
+    table = Table(title=f"First words of lines of {LONGER} words or more")
+    for column in ("first words", "lines", "accuracy", "mean probability", "with an emoji",
+                   "50 % or more: lines", "accuracy", "below 50 %: accuracy"):  # fmt: skip
+        table.add_column(column, justify="right")
+    longer = [(code, text.split()) for code, text in lines if len(text.split()) >= LONGER]
+    for count in FIRST_WORDS:
+        cut = [(code, " ".join(words[:count])) for code, words in longer]
+        cut = [(code, text) for code, text in cut if any(map(str.isalpha, text))]
+        right, certainty = _answers(identifier, cut)
+        with_emoji, _ = _answers(identifier, [(code, text + HEART) for code, text in cut])
+        likely = certainty >= 0.5
+        values = (right, certainty, with_emoji, likely, right[likely], right[~likely])
+        shares = (f"{100 * each.mean():.1f} %" for each in values)
+        table.add_row(str(count), f"{len(cut):,}", *shares)
+    return table
 
 
 def main() -> None:
@@ -82,6 +114,7 @@ def main() -> None:
         label = f"{low}–{high}" if high < 1000 else f"{low}+"
         table.add_row(label, f"{here.sum():,}", total, f"{(here & both).sum():,}", *common)
     console.print(table)
+    console.print(first_words(identifier, lines))
     console.print(f"lines/s of CPU: {speeds}; none of the languages: {(found == NONE).mean():.2%}")
 
 
