@@ -314,7 +314,7 @@ function drawMixing(rows) {
 
 function drawExperts(rows) {
   const layers = [...new Set(runs.flatMap(run => Object.keys(run.expert_load ? run.expert_load.layers : {})))];
-  byId("layer-label").hidden = !layers.length;
+  byId("layer-label").hidden = byId("experts-hint").hidden = !layers.length;
   if (!layers.includes(state.layer)) state.layer = layers[0] || "";
   byId("layer").replaceChildren(...layers.map(name => element("option", {value: name, textContent: name})));
   byId("layer").value = state.layer;
