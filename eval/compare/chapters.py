@@ -203,7 +203,12 @@ def signed(value: float, digits: int) -> str:
 def _scores(scores: RunPair) -> Chapter:
     sentences, tables = [], list[TextTable]()
     if not scores.comparisons:
-        sentences.append("No row of both runs can be compared.")
+        sentences.append(
+            "No row of both runs can be compared."
+            if scores.left_out
+            else "Neither run has scores: evaluate both with mmt evaluate, or name the file that "
+            "has them with --results."
+        )
     else:
         sentences.append(f"Δ is {scores.other} minus {scores.first}.")
         tables += [_summary(scores.comparisons), _wins(scores)]

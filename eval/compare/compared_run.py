@@ -84,7 +84,8 @@ def read(directories: Sequence[Path], files: Sequence[Path] = ()) -> list[Compar
             f"several of the runs are called {duplicates[0]}, so their rows of {files[0]} cannot "
             "be told apart: rename a directory, or omit --results"
         )
-    compared = [_Reader(path, name).run(score_files if files else None) for path, name in runs]
+    compared = [_Reader(path, name, systems if files else ()).run(score_files if files else None)
+                for path, name in runs]  # fmt: skip
     if files and not any(run.scores.rows for run in compared):
         systems_of_files = sorted({row.system for _, rows, _ in score_files for row in rows})
         raise ValueError(
@@ -100,8 +101,8 @@ _ScoreFiles = Sequence[tuple[Path, Sequence[Row], Sequence[analysis.Row]]]
 class _Reader:
     """Reads the files of one run and collects what is missing or damaged."""
 
-    def __init__(self, directory: Path, name: str) -> None:
-        self._run, self._name = Run(directory), name
+    def __init__(self, directory: Path, name: str, systems: Sequence[str]) -> None:
+        self._run, self._name, self._systems = Run(directory), name, systems
         self._notes: list[str] = []
         self._faults: list[str] = []
 
@@ -155,7 +156,8 @@ class _Reader:
             score_files = [
                 (file, rows, self._read_analysis(analysis.path_for(file)) if rows else [])
             ]
-        own_rows = {row.key: row for _, rows, _ in score_files for row in self._own_rows(rows)}
+        every_row = [row for _, rows, _ in score_files for row in rows]
+        own_rows = {row.key: row for row in self._own_rows(every_row)}
         analyses = [row for *_, rows in score_files for row in rows]
         return ScoreRows(
             tuple(own_rows.values()),
@@ -167,12 +169,17 @@ class _Reader:
         return self._read(file, analysis.read, [])
 
     def _own_rows(self, rows: Sequence[Row]) -> list[Row]:
-        """Returns the rows of this run, by its name or, where it was renamed, its configuration."""
+        """Returns the rows of this run, by its name or, where it was renamed, its configuration.
+
+        In a file of all runs, rows that have the name of another run are of that run.
+        """
         system = self._run.directory.resolve().name
         own_rows = [row for row in rows if row.system == system]
         if not own_rows and self._run.config.is_file():
             digest = hashlib.sha256(self._run.config.read_bytes()).hexdigest()[:12]
-            own_rows = [row for row in rows if row.config == digest]
+            own_rows = [
+                row for row in rows if row.config == digest and row.system not in self._systems
+            ]
             if own_rows:
                 self._notes.append(f"{self._name} is called {own_rows[0].system} in its results")
         systems = sorted({row.system for row in rows})

@@ -23,7 +23,7 @@ from rich.progress import (
 
 COUNT, PERCENT, ELAPSED, REMAINING = "count", "percent", "elapsed", "remaining"
 REMAINING_THEN_ELAPSED = "remaining, then elapsed"
-SENTENCES = (COUNT, "sentences", ELAPSED, "left", REMAINING)
+SENTENCES = (COUNT, "sentences", ELAPSED, "elapsed,", REMAINING, "left")
 _COLUMNS: Mapping[str, Callable[[], ProgressColumn]] = {
     COUNT: MofNCompleteColumn,
     PERCENT: TaskProgressColumn,

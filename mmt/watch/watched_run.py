@@ -16,28 +16,12 @@ from mmt.data import ledger, mixing
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.run import Run
 from mmt.system import json_objects
-from mmt.watch import run_warnings, series
+from mmt.watch import not_logged, run_warnings, series
 from mmt.watch.run_metrics import RunMetrics
 from mmt.watch.series import METRICS, Series
 
 _HOSTS_SECONDS = 10.0  # between two reads of the heartbeats
-HOW = {  # how a run comes to log what it does not
-    "loss": "rows of training have no language_loss",
-    "validation_loss": "add @hooks.ValidationLoss() to train.train.hooks",
-    "overfitting": "it needs the validation loss",
-    "bleu": "add @validation.ValidationBleu() to train.train.hooks",
-    "source_use": "add @hooks.SourceUse() to train.train.hooks",
-    "epochs": "it needs the ledger, which is written with every checkpoint",
-    "share": "rows of training have no language_tokens",
-    "rate": "it needs the validation loss",
-    "mixing": "it needs the ledger, which is written with every checkpoint",
-    "expert_load": "add @hooks.ExpertUse() to train.train.hooks of a model with experts",
-    "samples": "add @validation.ValidationBleu() to train.train.hooks",
-}
 _OF_LEDGER = ("pairs", "examples", "target_tokens", "share", "epochs", "foreseen")
-LABELS = {
-    "mixing": "Mixing rates", "expert_load": "Load of experts", "samples": "Sample translations",
-}  # fmt: skip
 
 
 def open_runs(directories: Sequence[str | Path]) -> list["WatchedRun"]:
@@ -102,7 +86,11 @@ def _check_is_run(path: Path) -> None:
         return
     if not path.is_dir():
         raise ValueError(f"{path}: no such directory{run.nearest()}")
-    inside = sorted(str(file.parent) for file in path.glob(f"*/{run.metrics.name}"))
+    inside = sorted(
+        str(file.parent)
+        for depth in ("*", "*/*")
+        for file in path.glob(f"{depth}/{run.metrics.name}")
+    )
     hint = f"; runs in it: {', '.join(inside[:5])}" if inside else ""
     raise ValueError(f"{path} is no run directory: it has no {run.metrics.name}{hint}")
 
@@ -126,6 +114,7 @@ class WatchedRun:
         self._manifest: Manifest | None = None
         self._ledger: dict[str, Any] | None = None
         self._expert_load: dict[str, Any] | None = None
+        self._config = ""
         self._steps: int | None = None
         self._progress = 0.0
         self._metrics = RunMetrics(self._run.metrics)
@@ -178,7 +167,7 @@ class WatchedRun:
         for file, load in (
             (self._run.manifest, self._load_manifest),
             (self._run.ledger, self._load_ledger),
-            (self._run.config, self._load_steps),
+            (self._run.config, self._load_config),
             (self._run.expert_load, self._load_expert_load),
         ):
             try:
@@ -229,8 +218,9 @@ class WatchedRun:
             raise ValueError(f"{file}: expected step, and layers of counts by language")
         self._expert_load = content
 
-    def _load_steps(self) -> None:
-        match = re.search(r"^TRAIN_STEPS = (\d+)$", self._run.config.read_text("utf-8"), re.M)
+    def _load_config(self) -> None:
+        self._config = self._run.config.read_text("utf-8")
+        match = re.search(r"^TRAIN_STEPS = (\d+)$", self._config, re.M)
         self._steps = int(match[1]) if match else None
 
     def series(
@@ -261,7 +251,7 @@ class WatchedRun:
                 raise ValueError(f"{self.name} has no language {unknown[0]!r}{hint}")
             full_series = series.of_languages(self._metrics, name, self._epoch_tokens())
             if full_series is None:
-                raise ValueError(f"{METRICS[name].label} is not logged: {HOW[name]}")
+                raise ValueError(f"{METRICS[name].label} is not logged: {self._why_not(name)}")
             part = full_series.between(first, self._metrics.step if last is None else last)
             if codes is not None:
                 part = Series(part.steps, part.values[:, [all_codes.index(code) for code in codes]])
@@ -313,7 +303,8 @@ class WatchedRun:
             }  # fmt: skip
             missing = [name for name in METRICS if name not in names]
             missing += [name for name, is_present in other_data.items() if not is_present]
-            labels = {name: metric.label for name, metric in METRICS.items()} | LABELS
+            labels = {name: metric.label for name, metric in METRICS.items()}
+            labels |= not_logged.LABELS
             return {
                 "name": self.name,
                 "directory": str(self._run.directory),
@@ -324,7 +315,7 @@ class WatchedRun:
                 "age": self._age(),
                 "latest": latest,
                 "metrics": names,
-                "missing": [f"{labels[name]}: {HOW[name]}" for name in missing],
+                "missing": [f"{labels[name]}: {self._why_not(name)}" for name in missing],
                 "faults": self._every_fault(),
                 "warnings": [warning._asdict() for warning in self._warnings()],
                 "decisions": list(metrics.decisions),
@@ -345,8 +336,13 @@ class WatchedRun:
         is_logged = METRICS[name].field in self._metrics.by_language
         return is_logged and (name != "epochs" or self._ledger is not None)
 
+    def _why_not(self, name: str) -> str:
+        return not_logged.reason(name, self._config, self._metrics.step)
+
     def _age(self) -> float | None:
         """Returns seconds since the last row was written, by the clock of its file system."""
+        if not self._metrics.place:  # an empty file, or an incomplete first row
+            return None
         try:
             return max(0.0, time.time() - self._run.metrics.stat().st_mtime)
         except OSError:

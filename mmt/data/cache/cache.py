@@ -128,6 +128,11 @@ class Cache:
         return {side: self.directory / name for side, name in self.manifest.model_files.items()}
 
     def _count(self, language: str, split: str) -> int:
+        if split == "validation" and split not in self.manifest.counts:
+            raise ValueError(
+                f"{self.directory} has no validation pairs: add [validation] to the corpus, or "
+                "turn validation off (--gin.train.train.hooks=[])"
+            )
         for name, valid_names in (
             (split, list(self.manifest.counts)),
             (language, list(self.manifest.languages)),

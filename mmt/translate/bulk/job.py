@@ -23,7 +23,7 @@ from mmt.translate.bulk.storage import Storage
 RECIPE = "translation.json"
 SHARDS = ".shards"  # the folder of the shards, within that of the job
 SHARD_LINES = 4096
-LINES = (COUNT, "lines", ELAPSED, "left", REMAINING)  # of a progress bar
+LINES = (COUNT, "lines", ELAPSED, "elapsed,", REMAINING, "left")  # of a progress bar
 
 # Arguments: lines, and the number of the first one in its file, from 0. Yields an output per line.
 TranslateLines = Callable[[Iterable[str], int], Iterator[str]]

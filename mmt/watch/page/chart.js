@@ -183,7 +183,7 @@ class Chart {
     context.setLineDash([]);
     context.textAlign = "right";
     context.textBaseline = "middle";
-    for (const value of ticks(low, high, Math.max(2, height / 40))) {
+    for (const value of ticks(low, high, Math.max(4, height / 40))) {
       context.beginPath();
       context.moveTo(left, y(value));
       context.lineTo(left + width, y(value));
@@ -191,7 +191,7 @@ class Chart {
       context.fillText(short(value), left - 5, y(value));
     }
     context.textBaseline = "top";
-    for (const step of ticks(first, last, Math.max(2, width / 110))) {
+    for (const step of ticks(first, last, Math.max(4, width / 110))) {
       context.textAlign = x(step) > left + width - 16 ? "right" : "center";
       context.fillText(short(step), x(step), top + height + 6);
     }

@@ -1,11 +1,11 @@
 // The parts of the page that are neither heat map nor curves: runs, warnings, mixing, samples, table.
 
 const NUMBERS = [
-  ["loss", "training loss"], ["validation_loss", "validation loss"], ["bleu", "BLEU"],
+  ["nll", "training loss"], ["validation_loss", "validation loss"], ["bleu", "BLEU"],
   ["tokens_per_second", "tokens/s"], ["data_wait", "waiting"],
 ];
 const TOTALS = {
-  loss: ["Training loss", "nats per token"], nll: ["Training loss without smoothing", "nats per token"],
+  nll: ["Training loss", "nats per token"], loss: ["Smoothed training loss", "nats per token, with label smoothing"],
   validation_loss: ["Validation loss", "nats per token, mean of languages"],
   bleu: ["BLEU", "mean of languages"], accuracy: ["Accuracy", "of target tokens"],
   tokens_per_second: ["Throughput", "tokens per second"],
@@ -14,8 +14,16 @@ const TOTALS = {
   moe_dropped: ["Tokens without an expert", "part of the tokens"],
   moe_least_load: ["Least used expert", "load, 1 is an even share"],
   moe_load_entropy: ["Balance of experts", "entropy of the load, 1 is even"],
+  moe_aux_loss: ["Load-balancing loss", "of the experts, 1 is even"],
+  moe_z_loss: ["Router z-loss", "of the experts"],
+  moe_gate: ["Gate of the experts", "mean over tokens"], moe_budget_loss: ["Budget loss of the gate", ""],
+  alignment_loss: ["Loss of guided attention", "nats per aligned token"],
+  teacher_loss: ["Loss to the teacher", "nats per token"],
 };
-const LAST = ["tokens", "target_tokens", "seconds"];
+const LAST = {
+  tokens: ["Tokens", "of both sides, since the row before"], target_tokens: ["Target tokens", "since the row before"],
+  seconds: ["Time", "seconds since the row before"],
+};
 
 function lineMark(run, colour = "currentColor") {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -47,7 +55,8 @@ function runCards(runs) {
     const name = element("div", {className: "run-name"}, lineMark(place, ink(place)), run.name);
     const steps = run.steps ? ` of ${run.steps.toLocaleString("en")}` : "";
     const values = [["step", `${run.step.toLocaleString("en")}${steps}`], ["state", state]];
-    for (const [field, label] of NUMBERS) {
+    const smoothed = run.latest.nll === undefined ? [["loss", "smoothed training loss"]] : [];
+    for (const [field, label] of [...smoothed, ...NUMBERS]) {
       const value = run.latest[field];
       if (value !== undefined) values.push([label, field === "data_wait" ? `${(100 * value).toFixed(1)} %` : number(value)]);
     }
@@ -116,8 +125,8 @@ function showMissing(runs) {
 function totalNames(totals) {
   const names = new Set(totals.flatMap(each => [...each.keys()]));
   const known = Object.keys(TOTALS).filter(name => names.has(name));
-  const others = [...names].filter(name => !(name in TOTALS) && !LAST.includes(name)).sort();
-  return [...known, ...others, ...LAST.filter(name => names.has(name))];
+  const others = [...names].filter(name => !(name in TOTALS) && !(name in LAST)).sort();
+  return [...known, ...others, ...Object.keys(LAST).filter(name => names.has(name))];
 }
 
 /** Draws planned (ring) and consumed (dot) shares of the languages of a run. */

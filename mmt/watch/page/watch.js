@@ -124,6 +124,7 @@ function fillMetrics(known) {
   const select = byId("metric");
   if ([...select.options].map(option => option.value).join() !== known.join())
     select.replaceChildren(...known.map(name => element("option", {value: name, textContent: METRICS[name][0]})));
+  if (!known.length) select.replaceChildren(element("option", {value: "", textContent: "no values yet"}));
   select.value = state.metric;
 }
 
@@ -215,8 +216,8 @@ function drawHeat(rows) {
   heatMaps.forEach((map, place) => {
     const grid = heatGrids[place], run = runs[place];
     map.heading.replaceChildren(lineMark(place, ink(place)), run.name,
-      grid && grid.columns ? "" : element("span", {className: "none", textContent: grid ? "no row yet" : "not logged, see below"}));
-    map.scroller.hidden = !grid || !grid.columns;
+      grid && grid.columns ? "" : element("span", {className: "none", textContent: grid ? "no row yet" : "no values, see below"}));
+    map.scroller.hidden = map.ruler.hidden = !grid || !grid.columns;
     if (!grid) return;
     const shown = rows.filter(({code}) => run.byCode.has(code)).map(row => ({
       code: row.code, name: row.name, onset: run.byCode.get(row.code).onset, marks: decisionsOn(run, row.code),
@@ -261,6 +262,10 @@ function drawCurves() {
       });
     });
   });
+  byId("curves").hidden = !curves.length;
+  byId("no-curves").hidden = curves.length > 0;
+  byId("no-curves").textContent = !label ? "no values, see below"
+    : chosen.length ? `${label} of these languages is not logged` : "Click languages in the heat map, or add them here.";
   curveChart.set(curves, state.steps);
   const buttons = chosen.map((code, place) => {
     const run = runs.find(each => each.byCode.has(code));
@@ -277,7 +282,7 @@ function drawTotals() {
   const names = totalNames(totals);
   for (const name of names) if (!totalCharts.has(name)) {
     const chart = new Chart("", {height: 130, steps: zoom});
-    const [title, unit] = TOTALS[name] || [name.replaceAll("_", " "), ""];
+    const [title, unit] = TOTALS[name] || LAST[name] || [name.replaceAll("_", " "), ""];
     chart.name(title, unit);
     totalCharts.set(name, chart);
   }
@@ -303,19 +308,19 @@ function drawMixing(rows) {
     if (state.order !== "name") known.sort((a, b) => (b.planned || 0) - (a.planned || 0));
     plot.scroller.hidden = plot.ruler.hidden = run.ledger_step === null;
     plot.set(run, known);
-    if (run.ledger_step === null) plot.heading.append(element("span", {className: "none", textContent: "not logged, see below"}));
+    if (run.ledger_step === null) plot.heading.append(element("span", {className: "none", textContent: "no values, see below"}));
   });
 }
 
 function drawExperts(rows) {
   const layers = [...new Set(runs.flatMap(run => Object.keys(run.expert_load ? run.expert_load.layers : {})))];
-  byId("layer-label").hidden = !layers.length;
+  byId("layer-label").hidden = byId("experts-hint").hidden = !layers.length;
   if (!layers.includes(state.layer)) state.layer = layers[0] || "";
   byId("layer").replaceChildren(...layers.map(name => element("option", {value: name, textContent: name})));
   byId("layer").value = state.layer;
   if (!layers.length) {
     expertMaps = [];
-    byId("experts").replaceChildren(element("p", {className: "none", textContent: "not logged, see below"}));
+    byId("experts").replaceChildren(element("p", {className: "none", textContent: "no values, see below"}));
     return;
   }
   if (expertMaps.length !== runs.length) {
@@ -327,7 +332,7 @@ function drawExperts(rows) {
   }
   expertMaps.forEach((map, place) => {
     const run = runs[place], table = run.expert_load && run.expert_load.layers[state.layer];
-    map.heading.replaceChildren(run.name, table ? `, step ${run.expert_load.step.toLocaleString("en")}` : ": not logged, see below");
+    map.heading.replaceChildren(run.name, table ? `, step ${run.expert_load.step.toLocaleString("en")}` : ": no values, see below");
     map.scroller.hidden = map.ruler.hidden = !table;
     if (!table) return;
     const shares = new Map(Object.entries(table).map(([code, load]) => {
@@ -354,7 +359,7 @@ function drawSamples() {
     ...all.map(step => element("option", {value: step, textContent: step.toLocaleString("en")})));
   select.value = state.sample;
   if (!all.length) {
-    byId("samples").replaceChildren(element("p", {className: "none", textContent: "not logged, see below"}));
+    byId("samples").replaceChildren(element("p", {className: "none", textContent: "no values, see below"}));
     return;
   }
   const wanted = sampleCodes();

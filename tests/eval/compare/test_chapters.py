@@ -53,7 +53,11 @@ def test_differences_of_losses_are_shown_where_they_mean_something(made_run):
 
 def test_runs_without_scores_say_so(made_run):
     found = made(made_run("a"), made_run("b"), made_run("c"))
-    assert found["Scores: c against a"].sentences == ("No row of both runs can be compared.",)
+    (sentence,) = found["Scores: c against a"].sentences
+    assert sentence.startswith("Neither run has scores") and "--results" in sentence
+    one = made(made_run("d"), made_run("e", scores={"deu_Latn": 0.2}))["Scores: e against d"]
+    assert one.sentences == ("No row of both runs can be compared.",)
+    assert "not compared, d has no row: 1 language (deu_Latn" in one.notes[0]
     assert "a has no results.jsonl" in found["Runs"].notes
 
 

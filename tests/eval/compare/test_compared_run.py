@@ -33,6 +33,22 @@ def test_scores_may_be_in_one_file_of_all_runs(made_run):
         compared_run.read([made_run("a"), made_run("b")], [file])
 
 
+def test_runs_of_equal_configuration_have_their_own_rows(made_run, tmp_path):
+    """The rows of a run are found by its name, also if each run has a file of its own."""
+    runs = [made_run(name, scores={"deu_Latn": 0.2}) for name in ("first", "second")]
+    files = [Run(run).results for run in runs]
+    digest = hashlib.sha256(Run(runs[0]).config.read_bytes()).hexdigest()[:12]
+    for run, file in zip(runs, files, strict=True):
+        Run(run).config.write_bytes(Run(runs[0]).config.read_bytes())
+        file.write_text(file.read_text().replace('"config": "abc"', f'"config": "{digest}"'))
+    for run in compared_run.read(runs, files):
+        assert [row.system for row in run.scores.rows] == [run.name]
+    files[1].write_text("")  # the second has no row, and takes none of the first
+    _, second = compared_run.read(runs, files)
+    assert not second.scores.rows
+    assert "second has no row in its results; systems: first" in second.notes
+
+
 def test_a_renamed_run_keeps_its_rows(made_run, tmp_path):
     first = made_run("first", scores={"deu_Latn": 0.2}, config="unlike")
     run = made_run("second", scores={"deu_Latn": 0.2})

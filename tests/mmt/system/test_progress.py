@@ -31,6 +31,11 @@ def test_parts_come_in_their_order_after_the_description():
     assert words[3:] == ["3/12", "25%", "0:00:00", "left", "-:--:--", "loss", "1.5"]
 
 
+def test_both_times_have_their_word():
+    words = run(screen(terminal=False), *progress.SENTENCES).split()
+    assert words[3:] == ["3/12", "sentences", "0:00:00", "elapsed,", "-:--:--", "left"]
+
+
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_bar_is_hidden_where_it_is_disabled(terminal):
     assert run(screen(terminal=terminal), progress.COUNT, disable=True) == ""

@@ -12,8 +12,8 @@ import pytest
 
 from mmt.health import Health, Heartbeat
 from mmt.watch import open_runs
+from mmt.watch.not_logged import HOW, LABELS
 from mmt.watch.series import METRICS
-from mmt.watch.watched_run import HOW, LABELS
 from tests.mmt.watch.conftest import SIZE
 
 
@@ -76,6 +76,10 @@ def test_a_run_that_is_written(made_up, tmp_path):
     assert (empty["step"], empty["age"], empty["languages"]) == (0, None, [])
     assert len(empty["missing"]) == len(METRICS) + len(LABELS) and run.version == 0
     lines = (made_up / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    for without_row in (b"", lines[0][:50]):
+        (directory / "metrics.jsonl").write_bytes(without_row)
+        run.read_all()
+        assert run.overview()["age"] is None
     (directory / "metrics.jsonl").write_bytes(b"".join(lines[:30]) + lines[30][:50])
     run.read_all()
     assert run.version > 0 and 0 < run.overview()["step"] < 4000
@@ -240,6 +244,9 @@ def test_no_run(made_up, tmp_path):
         open_runs([made_up.parent / "made_ap"])
     with pytest.raises(ValueError, match=r"no metrics.jsonl; runs in it: .*made_up"):
         open_runs([made_up.parent])
+    shutil.copytree(made_up, tmp_path / "demo/small")
+    with pytest.raises(ValueError, match=r"no metrics.jsonl; runs in it: .*demo/small"):
+        open_runs([tmp_path])
     with pytest.raises(ValueError, match="is given twice"):
         open_runs([made_up, f"{made_up}/../made_up"])
 

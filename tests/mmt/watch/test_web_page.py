@@ -74,6 +74,34 @@ def test_it_follows_a_run_while_it_is_written(made_up, tmp_path, watched, open_p
         assert "Use of the source: add @hooks.SourceUse()" in missing
 
 
+def test_a_run_before_its_first_rows(made_up, tmp_path, watched, open_page):
+    """The page says what is still to come, and draws no empty charts."""
+    directory = shutil.copytree(made_up, tmp_path / "run")
+    (directory / "ledger.json").unlink()
+    (directory / "expert_load.json").unlink()
+    (directory / "metrics.jsonl").write_bytes(b"")
+    (directory / "config.gin").write_text(
+        "TRAIN_STEPS = 4000\ntrain.Program.languages_every = 100\n"
+        "train.train.hooks = [@hooks.ValidationLoss()]\nhooks.ValidationLoss.period = 200\n"
+    )
+    with watched(directory) as port, open_page(f"http://127.0.0.1:{port}/") as page:
+        assert "no row yet" in page.locator("#runs").inner_text()
+        assert page.locator("#metric").inner_text() == "no values yet"
+        assert not page.locator("#curves canvas").is_visible()
+        assert not any(each.is_visible() for each in page.locator("#heat canvas").all())
+        missing = page.locator("#missing").inner_text()
+        assert "Training loss: the first values are of step 100" in missing
+        assert "Validation loss: the first values are of step 200, by @hooks" in missing
+        with (directory / "metrics.jsonl").open("ab") as file:
+            file.write((made_up / "metrics.jsonl").read_bytes())
+        page.locator("#curves canvas").wait_for()
+        assert page.locator("#metric").evaluate("each => each.value") == "loss"
+        assert not page.locator("#no-curves").is_visible()
+        page.locator("#none").click()
+        page.locator("#no-curves", has_text="Click languages in the heat map").wait_for()
+        assert not page.locator("#curves canvas").is_visible()
+
+
 def test_people_choose_metric_languages_and_steps(made_up, watched, open_page):
     with watched(made_up) as port, open_page(f"http://127.0.0.1:{port}/") as page:
         page.locator("#runs dd", has_text="4,000 of 4,000").wait_for()

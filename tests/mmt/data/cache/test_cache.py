@@ -104,6 +104,13 @@ def test_unknown_language_or_split_names_the_nearest(tmp_path, models):
         opened.lengths("deu_Latn", "valid")
 
 
+def test_a_cache_without_validation_pairs_says_what_to_do(tmp_path, models):
+    train_only = {key: value for key, value in EXAMPLES.items() if key[0] == "train"}
+    build(tmp_path / "made", models, train_only)
+    with pytest.raises(ValueError, match=r"no validation pairs: add \[validation\] .*hooks=\[\]"):
+        cache.open_cache(tmp_path / "made").records("deu_Latn", "validation")
+
+
 @pytest.mark.parametrize(
     ("example", "message"),
     [
