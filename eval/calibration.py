@@ -24,8 +24,10 @@ _MEASURED = 3  # every third line measures
 _STRENGTH = 2.0  # of the prior, in lines
 # What a weight is if no validation line shows otherwise: each fault lowers the confidence.
 _PRIOR = Signals(
-    loop=-2, length=-1, numbers=-1, copy=-2, off_target=-1, uncovered=-2, score=0.5, lowest=0.1
+    loop=-2, length=-1, numbers=-1, copy=-2, off_target=-1, uncovered=-2, words=0.5, lowest=0.1
 )
+# `words` says what `score` says, and copied numbers do not raise it; its weight stays 0.
+_FITTED = np.array([name != "score" for name in Signals._fields])
 
 
 def calibrate(
@@ -101,7 +103,7 @@ def fit(signals: Sequence[Signals], chrf: Float[np.ndarray, "N"]) -> Calibration
         away = parameters[:-1] - prior
         value = (np.logaddexp(0, logits) - chrf * logits).sum() + _STRENGTH / 2 * away @ away
         errors = 1 / (1 + np.exp(-logits)) - chrf
-        return value, np.append(values.T @ errors + _STRENGTH * away, errors.sum())
+        return value, np.append(_FITTED * (values.T @ errors + _STRENGTH * away), errors.sum())
 
     solution = optimize.minimize(loss, np.append(prior, 0.0), jac=True, method="L-BFGS-B").x
     weights = dict(zip(Signals._fields, map(float, solution[:-1]), strict=True))

@@ -99,7 +99,7 @@ def print_tables(
                         "of them damaged")  # fmt: skip
     for column in ("signal", "AUC: bad lines", "AUC: damaged lines"):
         table.add_column(column, justify="right" if column != "signal" else "left")
-    signs = {"score": 1, "lowest": 1}
+    signs = dict.fromkeys(("score", "words", "first", "lowest"), 1)
     rows = {"confidence": confidence} | {
         name: signs.get(name, -1) * np.array([getattr(risk.signals, name) for risk in risks])
         for name in Signals._fields

@@ -1,19 +1,22 @@
 """Translates risky lines again with other options, and keeps the best translation."""
 
 import dataclasses
-import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from mmt.decoding import Decoding
-from mmt.identify import NONE
 from mmt.translate import risk, sentences
 from mmt.translate.risk import Calibration
 from mmt.translate.sentences import windows
-from mmt.translate.source_language import AUTO
-from mmt.translate.translation import Translation, join
+from mmt.translate.translation import Translation
 from mmt.translate.translator import Translator
+
+_ORDER = 6  # of the n-grams of chrF
+_BETA = 2  # recall counts as much as _BETA² times precision
 
 
 def translate(
@@ -64,11 +67,12 @@ def again(
     decoding: Decoding,
     **options: Any,
 ) -> list[Translation]:
-    """Returns the translations, with risky ones replaced by more confident alternatives.
+    """Returns the translations, with risky ones replaced by better alternatives.
 
     The alternatives of a line are the n-best list of a beam of 4 without repeated 3-grams and with
-    a stronger length penalty, and its translation sentence by sentence. With a `reranker`, the
-    better one of two has fewer flags, else a higher neural score.
+    a stronger length penalty. Of these and the first translation, the one that agrees most with all
+    is kept: minimum Bayes risk by chrF (Kumar and Byrne, 2004), where each has one vote. With a
+    `reranker`, the best one has the fewest flags, and of these the highest neural score.
     """
     risky = [i for i, line in enumerate(translations) if is_risky(line, calibration)]
     best = list(translations)
@@ -77,48 +81,64 @@ def again(
         decoding, beam=4, nbest=4, alpha=1.0, temperature=None, no_repeat_ngram=3
     )
     alternatives = _translated(translator, texts, careful, options)
-    for i, candidate in zip(risky, alternatives, strict=True):
-        candidates = [candidate] if candidate.pieces else [
-            candidate._replace(hypotheses=(hypothesis,)) for hypothesis in candidate.hypotheses
-        ]  # fmt: skip
-        _keep_better(translator, best, i, candidates, calibration, options)
-    split = {i: _sentences(translations[i], options) for i in risky}
-    split = {i: parts for i, parts in split.items() if len(parts) > 1}
-    parts = [part for parts in split.values() for part in parts]
-    translated = iter(_translated(translator, parts, decoding, options))
-    for i, of_line in split.items():
-        pieces = list(itertools.islice(translated, len(of_line)))
-        joined = join(translations[i].source, pieces)
-        _keep_better(translator, best, i, [joined], calibration, options)
+    for i, alternative in zip(risky, alternatives, strict=True):
+        assessed = risk.assess(
+            translator, _each(alternative), calibration, target=options.get("target")
+        )
+        candidates = [translations[i], *assessed]
+        if translator.reranker:
+            chosen = max(candidates, key=_quality)
+        else:
+            chosen = candidates[most_agreeing([line.text for line in candidates])]
+        best[i] = chosen._replace(line=best[i].line, detected=best[i].detected)
     return best
 
 
-def _sentences(translation: Translation, options: dict[str, Any]) -> list[str]:
-    """Returns the sentences of a line, in its given or detected language."""
-    language = options.get("source")
-    if language == AUTO:
-        language = translation.detected.language if translation.detected else None
-    return sentences.segment(translation.source, "" if language in (None, NONE) else language)
+def _each(translation: Translation) -> list[Translation]:
+    """Returns a translation for each hypothesis of a line."""
+    return [
+        translation._replace(
+            hypotheses=(hypothesis,),
+            pieces=tuple(
+                piece._replace(hypotheses=(piece.hypotheses[rank],)) for piece in translation.pieces
+            ),
+        )
+        for rank, hypothesis in enumerate(translation.hypotheses)
+    ]
 
 
-def _keep_better(
-    translator: Translator,
-    best: list[Translation],
-    index: int,
-    candidates: Sequence[Translation],
-    calibration: Calibration,
-    options: dict[str, Any],
-) -> None:
-    """Replaces the translation at `index` by the best candidate, if that is better."""
-    assessed = risk.assess(translator, candidates, calibration, target=options.get("target"))
-    key = _quality if translator.reranker else _confidence
-    best[index] = max(best[index], *assessed, key=key)._replace(
-        line=best[index].line, detected=best[index].detected
-    )
+def most_agreeing(texts: Sequence[str]) -> int:
+    """Returns the index of the text with the highest mean chrF against all; of equals the first.
+
+    >>> most_agreeing(["a red car", "the red car", "the red car", "no"])
+    1
+    """
+    counts = [_ngrams(text) for text in texts]
+    votes = [sum(_chrf(of_text, other) for other in counts) for of_text in counts]
+    return votes.index(max(votes))
 
 
-def _confidence(translation: Translation) -> float:
-    return translation.risk.confidence if translation.risk else 0.0
+def _ngrams(text: str) -> list[Counter[str]]:
+    """Returns the counts of character n-grams without spaces, for n from 1 to `_ORDER`."""
+    letters = "".join(text.split())
+    return [
+        Counter(letters[i : i + n] for i in range(len(letters) - n + 1))
+        for n in range(1, _ORDER + 1)
+    ]
+
+
+def _chrf(hypothesis: Sequence[Counter[str]], reference: Sequence[Counter[str]]) -> float:
+    """Returns the chrF (Popović, 2015) of counts of n-grams, 0 to 1: orders of both are averaged.
+    """
+    shares = [
+        (common / found.total(), common / wanted.total())
+        for found, wanted in zip(hypothesis, reference, strict=True)
+        if found and wanted
+        for common in ((found & wanted).total(),)
+    ]
+    precision, recall = np.mean(shares, axis=0) if shares else (0.0, 0.0)
+    total = _BETA**2 * precision + recall
+    return float((1 + _BETA**2) * precision * recall / total) if total else 0.0
 
 
 def _quality(translation: Translation) -> tuple[int, float]:

@@ -22,7 +22,8 @@ from mmt.translate.sentences import has_words
 from mmt.translate.translation import Hypothesis, Risk, Signals, Translation
 from mmt.translate.translator import Translator
 
-_VERSION = 1
+_VERSION = 2
+_SINCE_VERSION_2 = ("words", "first")  # signals
 _MIN_LETTERS = 12  # of a translation whose language is identified
 _MAX_NAME_WORDS = 3  # of a line in capitals that may be a name
 # Options that do not change the best translation of an ordinary sentence.
@@ -65,9 +66,11 @@ class Calibration:
             )
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
-            if (version := content.pop("version")) != _VERSION:
-                raise ValueError(f"version {version}; this program reads {_VERSION}")
+            if (version := content.pop("version")) not in (1, _VERSION):
+                raise ValueError(f"version {version}; this program reads 1 and {_VERSION}")
             calibration = cls(**content)
+            if version == 1:
+                calibration.weights.update(dict.fromkeys(_SINCE_VERSION_2, 0.0))
             if set(calibration.weights) != set(Signals._fields):
                 raise ValueError(f"weights of {', '.join(calibration.weights)}")
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -139,7 +142,11 @@ def signals_of(
         source, text = casing.lower(source), casing.lower(text)
     if not has_words(source):  # it is copied unchanged
         return Signals()
-    scores = _token_scores(line, hypothesis)
+    pieces_of_line = _tokens(line, hypothesis)
+    tokens = [token for piece in pieces_of_line for token in piece]
+    scores = [score for _, score in tokens]
+    words = [score for token, score in tokens if _is_of_word(token)] or scores
+    first = [piece[0][1] for piece in pieces_of_line if piece]
     pieces = list(map(translator.vocabularies["source"].piece,
                       translator.vocabularies["source"].encode(source)))  # fmt: skip
     written = len(translator.vocabularies["target"].encode(text))
@@ -151,7 +158,9 @@ def signals_of(
         copy=float(line_checks.is_copy(source, text) and not _may_be_names(line)),
         off_target=_off_target(translator, text, target),
         uncovered=sum(map(_is_byte, pieces)) / max(len(pieces), 1),
-        score=max(sum(scores) / max(len(scores), 1), -10.0),
+        score=_mean(scores),
+        words=_mean(words),
+        first=_mean(first),
         lowest=max(min(scores, default=0.0), -15.0),
     )
 
@@ -161,12 +170,22 @@ def _may_be_names(line: Translation) -> bool:
     return line.recased and len(line_checks.normalised(line.source)) <= _MAX_NAME_WORDS
 
 
-def _token_scores(line: Translation, hypothesis: Hypothesis) -> list[float]:
+def _tokens(line: Translation, hypothesis: Hypothesis) -> list[list[tuple[str, float]]]:
+    """Returns the tokens with their scores of each piece that was translated by itself."""
     if line.pieces:
         rank = line.hypotheses.index(hypothesis)
-        return [score for piece in line.pieces
-                for score in _token_scores(piece, piece.hypotheses[rank])]  # fmt: skip
-    return list(hypothesis.token_scores)
+        return [tokens for piece in line.pieces
+                for tokens in _tokens(piece, piece.hypotheses[rank])]  # fmt: skip
+    return [list(zip(hypothesis.tokens, hypothesis.token_scores, strict=True))]
+
+
+def _is_of_word(token: str) -> bool:
+    """Returns whether a token has letters and no digits; the end token has neither."""
+    return token != "</s>" and any(map(str.isalpha, token)) and not any(map(str.isdigit, token))
+
+
+def _mean(scores: Sequence[float]) -> float:
+    return max(sum(scores) / max(len(scores), 1), -10.0)
 
 
 def _off_target(translator: Translator, text: str, target: str) -> float:

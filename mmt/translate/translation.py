@@ -44,6 +44,9 @@ class Signals(NamedTuple):
         off_target: probability that the translation is not in the target language; 0 if unknown.
         uncovered: share of the source's pieces that the vocabulary does not have.
         score: mean log-probability of a token; at least -10.
+        words: mean log-probability of the tokens that have letters and no digits; at least -10.
+            Copied numbers and punctuation, which are nearly certain, do not raise it.
+        first: log-probability of the first token; at least -10.
         lowest: log-probability of the least likely token; at least -15.
     """
 
@@ -54,6 +57,8 @@ class Signals(NamedTuple):
     off_target: float = 0.0
     uncovered: float = 0.0
     score: float = 0.0
+    words: float = 0.0
+    first: float = 0.0
     lowest: float = 0.0
 
 

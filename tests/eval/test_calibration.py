@@ -18,7 +18,7 @@ def made_up(count, seed):
     looping = random.random(count) < 0.1
     truth = 1 / (1 + np.exp(-(1.5 + scores - 2.5 * looping)))
     chrf = np.clip(truth + random.normal(0, 0.1, count), 0, 1)
-    signals = [Signals(loop=float(loop), score=score)
+    signals = [Signals(loop=float(loop), score=-score, words=score)
                for loop, score in zip(looping, scores, strict=True)]  # fmt: skip
     return signals, chrf
 
@@ -29,11 +29,12 @@ def test_the_confidence_of_other_lines_is_their_chrf():
     for confidence, mean, lines in calibration.reliability(fitted.confidence(signals), chrf):
         assert abs(confidence - mean) < 0.05 and lines == 200
     assert fitted.weights["loop"] == pytest.approx(-2.5, abs=0.5)
+    assert fitted.weights["score"] == 0  # `words` replaces it
 
 
 def test_a_fault_that_no_line_has_lowers_the_confidence():
     fitted = calibration.fit(*made_up(500, 0))
-    clean, copied = fitted.confidence([Signals(score=-0.5), Signals(score=-0.5, copy=1.0)])
+    clean, copied = fitted.confidence([Signals(words=-0.5), Signals(words=-0.5, copy=1.0)])
     assert copied < clean
 
 

@@ -1,4 +1,4 @@
-"""Risky lines are translated again; the translation of highest confidence stays."""
+"""Risky lines are translated again; the translation that agrees most with the others stays."""
 
 import dataclasses
 from pathlib import Path
@@ -7,7 +7,6 @@ import pytest
 
 from mmt.translate import Decoding, Translator, retry
 from mmt.translate.comet import CometModel, Reranker
-from mmt.translate.sentences import segment
 from tests.helpers import comet_command
 from tests.mmt.translate.test_risk import CALIBRATION
 
@@ -29,14 +28,44 @@ def test_without_retry_only_the_risk_is_added(translator):
     assert all(line.risk for line in found)
 
 
-def test_confidence_never_falls_and_the_order_stays(translator):
+def test_a_risky_line_gets_the_alternative_that_agrees_most_with_all(translator):
     once = list(retry.translate(translator, LINES, ALL_RISKY, decoding=GREEDY))
     twice = list(retry.translate(translator, LINES, ALL_RISKY, decoding=GREEDY, retry=True))
     assert [line.source for line in twice] == LINES
     assert [line.line for line in twice] == list(range(len(LINES)))
-    for before, after in zip(once, twice, strict=True):
-        assert after.risk.confidence >= before.risk.confidence
-    assert any(a.risk.confidence > b.risk.confidence for a, b in zip(twice, once, strict=True))
+    careful = Decoding(beam=4, nbest=4, alpha=1.0, no_repeat_ngram=3)
+    alternatives = translator.translate(LINES, decoding=careful, token_scores=True)
+    changed = 0
+    for before, line, after in zip(once, alternatives, twice, strict=True):
+        texts = [before.text, *(hypothesis.text for hypothesis in line.hypotheses)]
+        assert after.text == texts[retry.most_agreeing(texts)] or not before.source
+        assert after.risk is not None
+        changed += before.text != after.text
+    assert changed
+
+
+def test_agreement_is_the_mean_chrf_of_sacrebleu():
+    sacrebleu = pytest.importorskip("sacrebleu")
+    for texts in (
+        ["the red car is here", "a red car", "the red cars are here", "red car, here"],
+        ["no", "", "the red car", "a red car"],
+        ["", ""],
+        ["ab", "abc", "xyz"],
+    ):
+        means = [sum(sacrebleu.sentence_chrf(text, [other]).score for other in texts)
+                 for text in texts]  # fmt: skip
+        assert retry.most_agreeing(texts) == max(range(len(texts)), key=means.__getitem__)
+
+
+@pytest.mark.parametrize("split", ["long", "sentences"])
+def test_the_pieces_of_an_alternative_are_those_of_its_text(translator, split):
+    decoding = dataclasses.replace(GREEDY, split=split)
+    lines = ["moja. mbili tatu. nne"] * 2
+    for line in retry.translate(translator, lines, ALL_RISKY, decoding=decoding, retry=True):
+        assert len(line.hypotheses) == 1
+        if split == "sentences":
+            assert len(line.pieces) > 1
+            assert line.text == " ".join(filter(None, (piece.text for piece in line.pieces)))
 
 
 def test_with_a_neural_score_a_line_has_fewest_flags_and_then_the_highest_score(
@@ -67,8 +96,7 @@ def test_lines_that_are_not_risky_are_not_translated_again(translator, monkeypat
         lambda self, lines, **options: (seen.extend(lines), original(self, lines, **options))[1],
     )  # fmt: skip
     again = retry.again(translator, once, sure, decoding=GREEDY)
-    parts = [part for line in risky for part in segment(line, "") if part != line]
-    assert seen == [*risky, *parts]
+    assert seen == risky
     for before, after in zip(once, again, strict=True):
         assert before == after or before.source in risky
 

@@ -1,6 +1,7 @@
 """The risk of translations: signals, flags, confidence, and the file in a run directory."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,8 @@ from mmt.translate.risk import FLAGS, Calibration, assess
 from mmt.translate.translation import Signals
 
 TOY = Path(__file__).resolve().parents[3] / "tests/data/old_run/toy"
-CALIBRATION = Calibration(
-    dict(zip(Signals._fields, (-2.0, -1.0, -1.0, -2.0, -1.0, -2.0, 0.5, 0.1), strict=True)), 1.0
-)
+WEIGHTS = (-2.0, -1.0, -1.0, -2.0, -1.0, -2.0, 0.0, 0.5, 0.2, 0.1)
+CALIBRATION = Calibration(dict(zip(Signals._fields, WEIGHTS, strict=True)), 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,22 @@ def test_scores_of_tokens_count_in_pieces_too(translator):
     parts = tuple(Translation(text, (Hypothesis(text, -1, ("x",), (score,)),))
                   for text, score in (("eins", -1.0), ("zwei", -3.0)))  # fmt: skip
     whole = Translation("eins zwei", (Hypothesis("one two", -2.0),), parts)
-    assert assess(translator, [whole], CALIBRATION)[0].risk.signals.score == -2
+    signals = assess(translator, [whole], CALIBRATION)[0].risk.signals
+    assert (signals.score, signals.words, signals.first, signals.lowest) == (-2, -2, -2, -3)
+
+
+def test_sure_numbers_and_punctuation_do_not_raise_the_score_of_words(translator):
+    def signals(text, *tokens):
+        pieces, scores = zip(*tokens, strict=True)
+        line = Translation("eins zwei 12", (Hypothesis(text, -0.1, pieces, scores),))
+        return assess(translator, [line], CALIBRATION)[0].risk.signals
+
+    words = (("▁one", -1.0), ("▁two", -3.0))
+    sure = [("▁1", 0.0), ("2", 0.0), (",", 0.0), ("</s>", 0.0)]
+    found = signals("one two 12,", *words, *sure)
+    assert found.words == -2 and found.first == -1
+    assert found.score > -1 and found.lowest == -3
+    assert signals("12", ("▁1", -0.5), ("2", -1.5)).words == -1  # without words all tokens count
 
 
 def test_a_line_without_letters_and_digits_has_no_fault(translator):
@@ -108,7 +123,15 @@ def test_the_file_of_a_run(tmp_path):
     full.save(tmp_path)
     assert Calibration.load(tmp_path) == full
     file = Run(tmp_path).risk
-    for text in ("", "[]", "{}", file.read_text().replace('"version": 1', '"version": 7'),
+    old = json.loads(file.read_text()) | {"version": 1}
+    old["weights"] = {name: weight for name, weight in old["weights"].items()
+                      if name not in ("words", "first")} | {"score": 0.5}  # fmt: skip
+    file.write_text(json.dumps(old))
+    signals = Signals(score=-1.0, words=-2.0, first=-3.0)
+    without = signals._replace(words=0.0, first=0.0)
+    assert len({*Calibration.load(tmp_path).confidence([signals, without])}) == 1
+    full.save(tmp_path)
+    for text in ("", "[]", "{}", file.read_text().replace('"version": 2', '"version": 7'),
                  file.read_text().replace('"copy"', '"copies"')):  # fmt: skip
         file.write_text(text)
         with pytest.raises(ValueError, match=f"{file} is no calibration"):
