@@ -28,9 +28,10 @@ class ExtractionScores:
 
     Attributes:
       parameters: number of parameters by model.
-      seconds: of the same lines by model: the median of several rounds in turn, all warm.
+      seconds: of the same lines by model: the median of several rounds in turn, all warm. Empty
+        without a test set.
       lines: the number of these lines.
-      scores: model -> FLORES code -> scores.
+      scores: model -> FLORES code -> scores. Empty without a test set.
     """
 
     parameters: Mapping[str, int]
@@ -57,17 +58,19 @@ class ExtractionScores:
 
     def table(self) -> str:
         """Returns a text table: a row per model, then a row per language if there are several."""
-        rows = ["model\tparameters\tMB (float32)\tseconds\tBLEU\tchrF++"]
-        rows += [
-            f"{name}\t{count:,}\t{count * 4 / 1e6:.1f}\t{self.seconds[name]:.2f}\t"
-            f"{self.mean(name, 'bleu'):.2f}\t{self.mean(name, 'chrf'):.2f}"
-            for name, count in self.parameters.items()
-        ]
-        speed = self.seconds[ORIGINAL] / self.seconds[EXTRACTED]
+        rows = ["model\tparameters\tMB (float32)" + "\tseconds\tBLEU\tchrF++" * bool(self.scores)]
+        for name, count in self.parameters.items():
+            row = f"{name}\t{count:,}\t{count * 4 / 1e6:.1f}"
+            if self.scores:
+                row += f"\t{self.seconds[name]:.2f}"
+                row += f"\t{self.mean(name, 'bleu'):.2f}\t{self.mean(name, 'chrf'):.2f}"
+            rows.append(row)
         smaller = self.parameters[EXTRACTED] / self.parameters[ORIGINAL]
-        rows.append(
-            f"extracted: {smaller:.0%} of the size, {speed:.2f} times as fast ({self.lines} lines)"
-        )
+        size = f"extracted: {smaller:.0%} of the size"
+        if not self.scores:
+            return "\n".join([*rows, size])
+        speed = self.seconds[ORIGINAL] / self.seconds[EXTRACTED]
+        rows.append(f"{size}, {speed:.2f} times as fast ({self.lines} lines)")
         if BASELINE in self.scores:
             rows.append(f"share of the experts' gain that is kept: {self._kept()}")
         if len(self.scores[ORIGINAL]) > 1:
@@ -87,14 +90,15 @@ class ExtractionScores:
         )
 
 
-def scoring_set(name: str | None, corpus: str, codes: Sequence[str]) -> TestSet | None:
+def scoring_set(name: str | None, corpus: str | None, codes: Sequence[str]) -> TestSet | None:
     """Returns the sentences of languages in a test set, by default the test split of a corpus.
 
-    If the corpus has no test lines of a language, prints a message on stderr and returns None.
+    If there is no corpus, or none of its test lines are of a language, prints a message on stderr
+    and returns None.
 
     Args:
         name: a test set as for `testsets.load`, or None.
-        corpus: a corpus as for `corpora.load`.
+        corpus: a corpus as for `corpora.load`; None: the run names none.
         codes: FLORES codes.
 
     Raises:
@@ -102,18 +106,20 @@ def scoring_set(name: str | None, corpus: str, codes: Sequence[str]) -> TestSet 
     """
     if name is not None:
         return testsets.load(name).only(codes)
-    read = corpora.load(corpus)
-    if missing := [code for code in codes if not read.count(code, "test")]:
-        print(
-            f"no scores: the corpus {read.name} has no test lines of {', '.join(missing)}; "
-            "--testset names a test set", file=sys.stderr,
-        )  # fmt: skip
-        return None
-    return testsets.load(corpus).only(codes)
+    if corpus is None:
+        reason = "the run names no corpus that is here"
+    else:
+        read = corpora.load(corpus)
+        missing = [code for code in codes if not read.count(code, "test")]
+        reason = f"the corpus {read.name} has no test lines of {', '.join(missing)}"
+        if not missing:
+            return testsets.load(corpus).only(codes)
+    print(f"no scores: {reason}; --testset names a test set", file=sys.stderr)
+    return None
 
 
 def compare(
-    original: str | Path, extracted: str | Path, testset: TestSet,
+    original: str | Path, extracted: str | Path, testset: TestSet | None,
     *, baseline: str | Path | None = None, decoding: Decoding = DEFAULT,
 ) -> ExtractionScores:  # fmt: skip
     """Returns sizes, times and scores of run directories on a test set, in float32.
@@ -121,7 +127,7 @@ def compare(
     Args:
         original: the model with all experts.
         extracted: the extracted model.
-        testset: sentences of the extracted languages.
+        testset: sentences of the extracted languages; None: sizes alone are compared.
         baseline: a dense model, to measure the gain of the experts.
         decoding: options of the search.
 
@@ -131,6 +137,9 @@ def compare(
     directories = {ORIGINAL: original, EXTRACTED: extracted}
     if baseline is not None:
         directories[BASELINE] = baseline
+    parameters = {name: _parameters(directory) for name, directory in directories.items()}
+    if testset is None:
+        return ExtractionScores(parameters, {}, 0, {})
     translators = {
         name: Translator.load(directory, weights="float32")
         for name, directory in directories.items()
@@ -150,7 +159,7 @@ def compare(
             evaluate.validation_translations(translator, timed, decoding=decoding)
             seconds[name].append(time.perf_counter() - start)
     return ExtractionScores(
-        {name: _parameters(directory) for name, directory in directories.items()},
+        parameters,
         {name: statistics.median(of_model) for name, of_model in seconds.items()},
         sum(len(sentences.sources) for sentences in timed.languages.values()),
         scores,

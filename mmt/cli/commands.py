@@ -10,6 +10,7 @@ import functools
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from mmt.cli import data_commands, engines, evaluation_commands
 from mmt.cli.data_commands import as_json, make_cache, make_identifier
@@ -203,42 +204,64 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _extract(args: argparse.Namespace) -> None:
-    if args.experts is not None and args.languages:
-        return _extract_experts(args)
+    if args.languages:
+        return _extract_languages(args)
     for flag in ("experts", "corpus", "testset", "baseline"):
         if getattr(args, flag) is not None:
-            raise ValueError(f"--{flag} belongs to --languages with --experts N")
+            raise ValueError(f"--{flag} belongs to --languages")
     if args.bindings:
         raise ValueError(f"--gin.{args.bindings[0]} belongs to --languages with --experts N")
-    if args.pieces:
-        from mmt.convert import trim
-        from mmt.data import corpora
-        from mmt.data.cleaning import prepare
+    from mmt.convert import trim
+    from mmt.data import corpora
+    from mmt.data.cleaning import prepare
 
-        corpus = prepare.cleaned(corpora.load(args.pieces))
-        pieces_before, pieces_after = trim.trim(args.model, corpus, args.out)
-        print(f"{args.out}: {pieces_after:,} of {pieces_before:,} target pieces")
-        return
-    from mmt.convert import extract
+    corpus = prepare.cleaned(corpora.load(args.pieces))
+    pieces_before, pieces_after = trim.trim(args.model, corpus, args.out)
+    print(f"{args.out}: {pieces_after:,} of {pieces_before:,} target pieces")
 
-    extract.extract(args.model, args.languages.split(","), args.out)
+
+def _extract_languages(args: argparse.Namespace) -> None:
+    if args.bindings and args.experts is None:
+        raise ValueError(f"--gin.{args.bindings[0]} belongs to --languages with --experts N")
+    status.begin("loading libraries")
+    from eval import extraction
+    from mmt.run import Run
+
+    if args.baseline:
+        Run(args.baseline).check_is_model()
+        Run(args.baseline).best_step()
+    names = args.languages.split(",")
+    take = _extract_routed if args.experts is None else _extract_most_used
+    testset = take(args, Run(args.model), names)
+    status.begin("comparing the models")
+    comparison = extraction.compare(args.model, args.out, testset, baseline=args.baseline)
+    status.end()
+    print(comparison.table())
     print(args.out)
 
 
-def _extract_experts(args: argparse.Namespace) -> None:
-    status.begin("loading libraries")
+def _extract_routed(args: argparse.Namespace, run: Any, names: list[str]) -> Any:
+    """Writes a dense model of the experts to which the languages are routed; returns a test set."""
+    from eval import extraction
+    from mmt.convert import expert_pruning, extract
+
+    codes = extract.check(run, names)
+    name = args.corpus or expert_pruning.corpus_that_is_here(run)
+    testset = extraction.scoring_set(args.testset, name, codes)
+    extract.extract(args.model, names, args.out)
+    return testset
+
+
+def _extract_most_used(args: argparse.Namespace, run: Any, names: list[str]) -> Any:
+    """Writes a model of the experts that the languages use most; returns a test set."""
     from eval import extraction
     from mmt import config
     from mmt.convert import expert_pruning
     from mmt.data import corpora
-    from mmt.run import Run
 
     config.bind(args.bindings, [expert_pruning.Pruning])
-    options, run = config.configured(expert_pruning.Pruning)(), Run(args.model)
-    codes = expert_pruning.check(run, args.languages.split(","), args.experts, options)
-    if args.baseline:
-        Run(args.baseline).check_is_model()
-        Run(args.baseline).best_step()
+    options = config.configured(expert_pruning.Pruning)()
+    codes = expert_pruning.check(run, names, args.experts, options)
     name = args.corpus or expert_pruning.corpus_of(run)
     testset = extraction.scoring_set(args.testset, name, codes)
     status.begin("measuring the load of the experts")
@@ -249,12 +272,7 @@ def _extract_experts(args: argparse.Namespace) -> None:
     print(pruned.table(), flush=True)
     command = expert_pruning.recovery_command(run, args.out, codes)
     print(f"train it further: {command}", file=sys.stderr)
-    if testset is not None:
-        status.begin("translating the test set")
-        comparison = extraction.compare(args.model, args.out, testset, baseline=args.baseline)
-        status.end()
-        print(comparison.table())
-    print(args.out)
+    return testset
 
 
 def _extend(args: argparse.Namespace) -> None:

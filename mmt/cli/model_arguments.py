@@ -53,8 +53,9 @@ def _extract_flags(parser: argparse.ArgumentParser) -> None:
         help="number of experts per layer that are kept, by load; 1: a dense model",
     )  # fmt: skip
     parser.add_argument(
-        "--corpus", metavar="CORPUS", help="text to measure the load on; default: the run's corpus"
-    )
+        "--corpus", metavar="CORPUS",
+        help="text to measure the load on, and to score on; default: the run's corpus",
+    )  # fmt: skip
     parser.add_argument(
         "--testset", metavar="NAME_OR_DIR",
         help="text to score the model on, as of evaluate; default: the corpus's test split",

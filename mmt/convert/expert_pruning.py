@@ -26,6 +26,7 @@ from mmt.checked import within
 from mmt.convert import derived
 from mmt.convert.extract import codes_of, merge, output_scale, pad
 from mmt.convert.hf import check_new
+from mmt.data import corpora
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.corpora import Corpus
 from mmt.data.vocabulary import Vocabulary, find_tag
@@ -162,6 +163,16 @@ def corpus_of(run: Run) -> str:
             f"{run.config} names no corpus (CORPUS), on which the load of the experts could be "
             "measured: name one (--corpus)"
         )
+    return name
+
+
+def corpus_that_is_here(run: Run) -> str | None:
+    """Returns the corpus that a run's configuration names; None if it names none, or it is gone."""
+    try:
+        name = corpus_of(run)
+        corpora.load(name)
+    except (ValueError, OSError):
+        return None
     return name
 
 

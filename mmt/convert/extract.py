@@ -39,9 +39,8 @@ def extract(model_dir: str | Path, names: Sequence[str], out: str | Path) -> Non
             is not in it, the languages use different experts, or `out` exists.
     """
     run = Run(model_dir)
+    codes = check(run, names)
     model, manifest = run.model(), read_manifest(run.manifest)
-    _check(model.config, run)
-    codes = codes_of(names, manifest)
     flat = derived.parameters(run)
     mlps = _routed_mlps(flat, model.config)
     _check_together(codes, {mlp: _gates(flat, mlp, model.config) for mlp in mlps}, manifest)
@@ -53,7 +52,12 @@ def extract(model_dir: str | Path, names: Sequence[str], out: str | Path) -> Non
     derived.write_run(run, out, bindings, manifest.only(codes), flat)
 
 
-def _check(c: Config, run: Run) -> None:
+def check(run: Run, names: Sequence[str]) -> list[str]:
+    """Returns the codes of languages, in the order of the run's manifest.
+
+    Raises ValueError unless its model routes by language alone and has them.
+    """
+    c = run.model().config
     if not c.languages:
         raise ValueError(
             f"{run.directory} does not route by language, so no experts belong to one; allowed: a "
@@ -66,6 +70,7 @@ def _check(c: Config, run: Run) -> None:
             f"(MoeConfig.gate_budget = {c.moe.gate_budget}), which no dense layer can do; allowed: "
             "a model without a gate. Distil this one (`mmt distill`)"
         )
+    return codes_of(names, read_manifest(run.manifest))
 
 
 def codes_of(names: Sequence[str], manifest: Manifest) -> list[str]:

@@ -37,9 +37,19 @@ def test_there_is_no_share_without_a_gain():
     assert "BLEU - (the original is not better)" in worse.table()
 
 
+def test_without_a_test_set_sizes_are_compared():
+    made = ExtractionScores({ORIGINAL: 4_000_000, EXTRACTED: 1_000_000}, {}, 0, {})
+    assert made.table().splitlines() == [
+        "model\tparameters\tMB (float32)", "original\t4,000,000\t16.0",
+        "extracted\t1,000,000\t4.0", "extracted: 25% of the size",
+    ]  # fmt: skip
+
+
 def test_the_corpus_is_the_test_set(toy_corpus, capsys):
     assert list(scoring_set(None, str(toy_corpus), ["deu_Latn"]).languages) == ["deu_Latn"]
     assert scoring_set(None, str(toy_corpus), ["nya_Latn"]) is None
     assert "no test lines of nya_Latn; --testset" in capsys.readouterr().err
+    assert scoring_set(None, None, ["deu_Latn"]) is None
+    assert "names no corpus that is here; --testset" in capsys.readouterr().err
     with pytest.raises(ValueError, match="has no nya_Latn"):
         scoring_set(str(toy_corpus), str(toy_corpus), ["nya_Latn"])

@@ -74,6 +74,7 @@ def test_languages_with_one_routing_fit_together(run, tmp_path, mmt_command):
     out = tmp_path / "out"
     done = mmt_command("extract", "--model", run, "--languages", "swh,French", "--out", out)
     assert done.returncode == 0, done.stderr.decode()
+    assert " of the size" in done.stdout.decode()
     assert read_manifest(Run(out).manifest).languages == ("fra_Latn", "swh_Latn")
     for language in (1, 3):
         np.testing.assert_allclose(logits(out, 0), logits(run, language), rtol=2e-5, atol=2e-5)
