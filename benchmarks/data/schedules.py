@@ -6,7 +6,8 @@ DATA holds the pack `mix/` of benchmarks.mix150. Twelve of its languages are cut
 300 to 500 pairs, so that the small ones are repeated. A tiny model is trained by each of:
 
     temperature   T = 5
-    unimax        uniform, at most 4 epochs of a language
+    unimax        uniform, at most 4 epochs of a language; in a run of more than 2.7 epochs of all
+                  pairs, at most 1.5 times as many as of all
     nllb          T = 5; languages enter in three phases. A language that has its best validation
                   loss in `temperature` after k steps enters k steps before the end (median of a
                   phase; NLLB Team 2022, section 6.2.2)
@@ -31,7 +32,7 @@ from eval import metrics
 from eval.analyses.significance import Judged
 from eval.records import results
 from mmt.cli import main as command
-from mmt.data import pipeline
+from mmt.data import cache, pipeline
 from mmt.data.schedule.overfitting import Losses, overfitting
 from mmt.run import Run, read_metrics
 from mmt.system import text_lines
@@ -45,7 +46,7 @@ HELD_OUT, TEST = 40, 100  # pairs of a language
 LENGTHS = {"inputs": 64, "targets": 64}
 BATCH = 12
 VALIDATIONS = 20
-UNIMAX_EPOCHS = 4.0
+UNIMAX_EPOCHS, OF_MEAN = 4.0, 1.5  # epochs of a language, at least; times the mean epochs
 SYSTEMS = ("temperature", "unimax", "nllb", "acting")
 TRAINING = """from __gin__ import dynamic_registration
 
@@ -99,8 +100,10 @@ def unimax(directory: Path, steps: int) -> str:
     batches = pipeline.train_batches(directory, feature_lengths=LENGTHS, batch_size=BATCH)
     examples = batches.order.sampler.draws_in(steps * BATCH)
     batches.close()
+    pairs = sum(cache.open_cache(directory).manifest.counts["train"].values())
+    max_epochs = max(UNIMAX_EPOCHS, OF_MEAN * examples / pairs)
     return (
-        f"TEMPERATURE = 1e9\nmixing.Mixing.max_epochs = {UNIMAX_EPOCHS}\n"
+        f"TEMPERATURE = 1e9\nmixing.Mixing.max_epochs = {max_epochs:.1f}\n"
         f"mixing.Mixing.examples = {examples}\n"
     )
 
