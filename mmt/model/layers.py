@@ -5,7 +5,6 @@ parameters, norms and softmax are float32. The code writes `float` for it, which
 float64 under jax_enable_x64. No layer here knows of stacks, experts or decoding.
 """
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -215,9 +214,7 @@ class Attention(nn.Module):
         """
         keys, values = key_value
         query = self._heads(x, self.query)
-        scores = _scores(query, keys)
-        if bias is not None:
-            scores = scores + _repeat_for_rows(bias, x.shape[0])
+        scores = _scores(query, keys, bias)
         weights = jax.nn.softmax(jnp.where(mask, scores, MASKED), axis=-1)
         if alignment is not None:
             self.sow("intermediates", "alignment_nll", _alignment_nll(weights, alignment))
@@ -288,12 +285,46 @@ def relative_bucket(
     )
 
 
-def _scores(query: Float[Array, "B H Q K"], keys: Float[Array, "B H S K"]) -> Array:
-    """Returns query @ keys^T [B H Q S] in float32."""
+@jax.custom_vjp
+def _scores(
+    query: Float[Array, "B H Q K"],
+    keys: Float[Array, "B H S K"],
+    bias: Float[Array, "1 H #Q S"] | None,
+) -> Float[Array, "B H Q S"]:
+    """Returns query @ keys^T + bias in float32.
+
+    Its gradient reads the scores' gradient in the type of `query`: in bfloat16 it is half as large
+    in memory, which limits attention over short sequences. The bias' gradient, a sum over rows, is
+    a product with ones: on a CPU, XLA's sum over a leading axis takes fifty times as long.
+    """
     if query.shape[2] < _FEW_QUERIES and jax.default_backend() == "cpu":
         scores = jnp.matmul(keys, jnp.swapaxes(query, 2, 3), preferred_element_type=float)
-        return jnp.swapaxes(scores, 2, 3)
-    return jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=float)
+        scores = jnp.swapaxes(scores, 2, 3)
+    else:
+        scores = jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=float)
+    return scores if bias is None else scores + bias
+
+
+def _scores_forward(query: Array, keys: Array, bias: Array | None) -> tuple[Array, tuple]:
+    return _scores(query, keys, bias), (query, keys, bias)
+
+
+def _scores_backward(
+    operands: tuple[Array, Array, Array | None], gradient: Array
+) -> tuple[Array, Array, Array | None]:
+    query, keys, bias = operands
+    gradient = gradient.astype(query.dtype)
+    by_query = jnp.matmul(gradient, keys)
+    by_keys = jnp.matmul(jnp.swapaxes(gradient, 2, 3), query)
+    if bias is None:
+        return by_query, by_keys, None
+    rows = jnp.ones((1, query.shape[0]), query.dtype)
+    by_bias = jnp.matmul(rows, gradient.reshape(query.shape[0], -1), preferred_element_type=float)
+    by_bias = by_bias.reshape(1, *gradient.shape[1:])
+    return by_query, by_keys, by_bias.sum(axis=2, keepdims=True) if bias.shape[2] == 1 else by_bias
+
+
+_scores.defvjp(_scores_forward, _scores_backward)
 
 
 def _alignment_nll(
@@ -302,25 +333,3 @@ def _alignment_nll(
     aligned = alignment[:, None, :, None] == jnp.arange(weights.shape[-1])
     weight = jnp.where(aligned, weights, 0.0).sum(axis=-1).mean(axis=1)
     return jnp.where(alignment < 0, 0.0, -jnp.log(weight + 1e-9))
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _repeat_for_rows(bias: Float[Array, "1 H Q S"], rows: int) -> Float[Array, "B H Q S"]:
-    """Repeats `bias` for every row.
-
-    Its gradient, a sum over rows, is computed as a product with ones. On a CPU, XLA's sum over a
-    leading axis takes fifty times as long.
-    """
-    return jnp.broadcast_to(bias, (rows, *bias.shape[1:]))
-
-
-def _repeat_forward(bias: Array, rows: int) -> tuple[Array, None]:
-    return _repeat_for_rows(bias, rows), None
-
-
-def _repeat_backward(rows: int, _: None, gradient: Array) -> tuple[Array]:
-    total = jnp.ones((1, rows), gradient.dtype) @ gradient.reshape(rows, -1)
-    return (total.reshape(1, *gradient.shape[1:]),)
-
-
-_repeat_for_rows.defvjp(_repeat_forward, _repeat_backward)

@@ -115,6 +115,26 @@ def data_parts(devices: int, *, rows: int, lengths: Sequence[int], model: Transf
     return parts
 
 
+def smaller_groups(
+    devices: int, *, rows: int, lengths: Sequence[int], model: Transformer
+) -> int | None:
+    """Returns the group size that lets `data_parts` be as large as rows and experts allow.
+
+    None if the number of groups does not limit it, or no size does.
+
+    On 32 devices, 512 rows of 114 target tokens are 8 groups of at most 8,192 tokens, but 32 groups
+    of 1,824.
+    """
+    c = model.config
+    if not c.moe_period:
+        return None
+    most = math.gcd(devices, rows, c.moe.num_experts)
+    size = rows // most * min(lengths)
+    counts = [moe.groups(rows, length, size=size) for length in lengths]
+    is_better = size < c.moe.group_size and math.gcd(most, *counts) == most
+    return size if is_better else None
+
+
 def trainer_of(
     files: Sequence[str], bindings: Sequence[str], layout: sharding.Layout
 ) -> tuple[Trainer, tuple[int, int, int]]:
@@ -135,13 +155,16 @@ def _program(request: Request, devices: int) -> tuple[Trainer, str]:
     note = ""
     if not config.binds(sharding.device_mesh):
         rows, *lengths = _batch_sizes()
-        parts = data_parts(devices, rows=rows, lengths=lengths, model=config.macro("MODEL"))
+        batch: Any = {"rows": rows, "lengths": lengths, "model": config.macro("MODEL")}
+        parts = data_parts(devices, **batch)
         if parts < devices:
             note = (
                 f"mesh chosen: {parts} x {devices // parts}; rows, groups and experts divide by "
                 f"{parts}, not by {devices} devices, so a second axis of {devices // parts} "
                 "divides heads, mlp and vocabulary"
             )
+            if size := smaller_groups(devices, **batch):
+                note += f"; moe.MoeConfig.group_size = {size} would make the first axis longer"
         axes = f"sharding.device_mesh.axes={{'data': {parts}, 'model': {devices // parts}}}"
         config.load([AMOUNT, *files, MESH], [*bindings, axes], may_leave_open=True)
     return _trainer(), note

@@ -156,6 +156,30 @@ def test_attention(attention):
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("bias_shape", [None, (1, 2, 5, 7), (1, 2, 1, 7)])
+def test_the_gradients_of_attention_are_those_of_its_formula(attention, bias_shape):
+    module, params, x, source = attention
+    mask = jnp.asarray(np.random.default_rng(2).random((3, 1, 5, 7)) < 0.7).at[..., 0].set(True)
+    bias = None if bias_shape is None else normal(*bias_shape, seed=3)
+
+    def ours(params, x, source, bias):
+        memory = module.apply(params, source, method="project")
+        return jnp.sum(jnp.sin(module.apply(params, x, memory, mask=mask, bias=bias)))
+
+    def formula(params, x, source, bias):
+        p = params["params"]
+        query = jnp.einsum("bqd,dhk->bhqk", x, p["query"])
+        key = jnp.einsum("bsd,dhk->bhsk", source, p["key"])
+        value = jnp.einsum("bsd,dhk->bhsk", source, p["value"])
+        scores = jnp.einsum("bhqk,bhsk->bhqs", query, key) + (0.0 if bias is None else bias)
+        weights = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf))
+        return jnp.sum(jnp.sin(jnp.einsum("bhqs,bhsk,hkd->bqd", weights, value, p["out"])))
+
+    wanted = jax.grad(formula, argnums=(0, 1, 2, 3))(params, x, source, bias)
+    got = jax.grad(ours, argnums=(0, 1, 2, 3))(params, x, source, bias)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), got, wanted)
+
+
 def test_the_gradient_of_the_attention_bias_is_the_sum_over_rows(attention):
     module, params, x, source = attention
     memory = module.apply(params, source, method="project")

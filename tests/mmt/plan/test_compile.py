@@ -38,6 +38,26 @@ def test_one_axis_where_everything_divides(devices, experts, rows, parts):
     assert parts_of(0) == math.gcd(devices, rows)
 
 
+@pytest.mark.parametrize(
+    ("devices", "size", "rows", "smaller"),
+    [
+        (32, 8192, 512, 1824),  # 58,368 target tokens are 8 groups of 8,192
+        (32, 1024, 512, None),  # 64 groups
+        (24, 1824, 512, None),  # rows are what limits it
+    ],
+)
+def test_smaller_groups_are_named_where_they_lengthen_the_first_axis(devices, size, rows, smaller):
+    def model(size: int) -> Transformer:
+        moe = MoeConfig(num_experts=128, group_size=size)
+        return Transformer(Config(vocab_size=8, moe_period=2, moe=moe))
+
+    sizes = {"rows": rows, "lengths": (512, 114)}
+    assert compile.smaller_groups(devices, model=model(size), **sizes) == smaller
+    if smaller:
+        before = compile.data_parts(devices, model=model(size), **sizes)
+        assert compile.data_parts(devices, model=model(smaller), **sizes) > before
+
+
 def test_the_batch_is_the_pipelines():
     """Names, types and sides of a real batch, but for positions, which a step does not read."""
     config.load(FILES, ["BATCH_SIZE=8", "TASK_FEATURE_LENGTHS={'inputs': 6, 'targets': 7}"],
