@@ -15,7 +15,7 @@ from mmt.plan.topology import Topology
 
 # The machines and sizes that benchmarks/forecast compares with published runs, and the least and
 # greatest seconds of its forecasts per published second.
-CHECKED_KIND, CHECKED_DEVICES, CHECKED_RATIOS = "v3", (32, 2048), (0.91, 2.32)
+CHECKED_KIND, CHECKED_DEVICES, CHECKED_RATIOS = "v3", (32, 2048), (0.90, 2.32)
 
 
 @dataclass(frozen=True)
