@@ -62,8 +62,9 @@ class Echo(BucketedBatches):
         time.sleep(Echo.seconds)
         return [
             [
-                DecodedSequence(list(source.tokens[1:-1]) * (i + 1), [], -float(i))
+                DecodedSequence(tokens, [-float(i)] * len(tokens), -float(i))
                 for i in range(self.decoding.nbest)
+                for tokens in (list(source.tokens[1:-1]) * (i + 1),)
             ]
             for source in sources
         ]
