@@ -16,8 +16,8 @@ many as source tokens here). At the peak of the chip the arithmetic of our 128-e
 takes longer than the paper's whole steps, so the paper's must have had less. Switch's batch is not
 published: 512 rows here, for T5-Large 2,048 with all activations recomputed. Groups have 1,024
 tokens, the default of Mesh TensorFlow: in groups of 8,192, the targets of 512 rows would be fewer
-groups than cores. Omitted are Switch-Base+, whose widths are not published, and MoE-Base with a capacity of
-1.0.
+groups than cores. Omitted are Switch-Base+, whose widths are not published, and MoE-Base with a
+capacity of 1.0.
 """
 
 import argparse
