@@ -46,7 +46,7 @@ DOORS = {
     "markdown_it": {"mmt.documents.markdown"},
     "fluent": {"mmt.documents.catalogues.fluent"},
     "starlette": {"mmt.serve", "mmt.watch.application"},
-    "uvicorn": {"mmt.serve.server", "mmt.watch.server"},
+    "uvicorn": {"mmt.system.http_server"},
     "prometheus_client": {"mmt.serve.metrics"},
 }  # fmt: skip
 

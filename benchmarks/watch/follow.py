@@ -29,6 +29,7 @@ from rich.table import Table
 from benchmarks.faulty_run import LENGTH, PIECES, ROWS, make_cache
 from benchmarks.watch.made_up_run import MadeUpRun
 from mmt.run import read_metrics
+from mmt.system import http_server
 from mmt.watch import export, open_runs, server
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -82,7 +83,7 @@ def files(directory: Path, size: MadeUpRun) -> Iterator[tuple[str, str]]:
 @contextlib.contextmanager
 def served(directory: Path) -> Iterator[str]:
     """Serves a run in a thread; yields the address."""
-    bound = server._bound(0)
+    bound = http_server.bind("127.0.0.1", 0)
     running = server.server(open_runs([directory]))
     thread = threading.Thread(target=lambda: running.run(sockets=[bound]))
     thread.start()

@@ -1,6 +1,6 @@
 """The training of runs side by side: cost, losses at equal steps and tokens, and by language."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -96,11 +96,14 @@ def compare(runs: Sequence[ComparedRun]) -> TrainingComparison:
         for note in (_why(runs[0], run), _doubt(runs[0], run))
         if note
     ]
+    at_steps, at_tokens = _at_steps(curves), _at_tokens(curves)
+    notes += _not_equal("steps", at_steps, runs, [curve.steps for curve in curves])
+    notes += _not_equal("target tokens", at_tokens, runs, [_logged(curve) for curve in curves])
     return TrainingComparison(
         summaries,
         tuple(unit and not _why(runs[0], run) for unit, run in zip(units, runs, strict=True)),
-        _at_steps(curves),
-        _at_tokens(curves),
+        at_steps,
+        at_tokens,
         _languages(runs, summaries, units),
         tuple(notes),
     )
@@ -190,11 +193,31 @@ def _at_steps(curves: Sequence[LossCurve]) -> tuple[EqualPoint, ...]:
 
 def _at_tokens(curves: Sequence[LossCurve]) -> tuple[EqualPoint, ...]:
     """Returns losses at quarters of the tokens of the shortest run."""
-    if not all(curve.tokens and np.isfinite(curve.tokens).all() for curve in curves):
+    if not all(_logged(curve) for curve in curves):
         return ()
     last = min(curve.tokens[-1] for curve in curves)
     points = [last * part / _EQUAL_POINTS for part in range(1, _EQUAL_POINTS + 1)]
     return _points(points, [(curve.tokens, curve.loss) for curve in curves])
+
+
+def _logged(curve: LossCurve) -> Sequence[float]:
+    """Returns the target tokens at each loss; none if a run does not log them."""
+    return curve.tokens if np.isfinite(curve.tokens).all() else ()
+
+
+def _not_equal(
+    unit: str,
+    points: Sequence[EqualPoint],
+    runs: Sequence[ComparedRun],
+    amounts: Sequence[Sequence[float]],
+) -> Iterator[str]:
+    """Yields why no losses are compared at equal amounts, if none are."""
+    unknown = [run.name for run, known in zip(runs, amounts, strict=True) if not known]
+    if not points:
+        why = "the validations of no two runs overlap"
+        if unknown:
+            why = f"none are known of {', '.join(unknown)}"
+        yield f"validation losses are not compared at equal {unit}: {why}"
 
 
 def _points(

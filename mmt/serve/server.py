@@ -6,18 +6,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from mmt.decoding.bucketing import concurrent_searches
 from mmt.serve import models
 from mmt.serve.application import application
 from mmt.serve.limits import ApiKeys, Limits
 from mmt.serve.metrics import ServerMetrics
 from mmt.serve.models import BatchKey, Models, ServedModel
-from mmt.serve.responses import Guard
 from mmt.serve.scheduler import Scheduler, Sentence
 from mmt.serve.service import Service
-from mmt.system import status, termination
+from mmt.system import http_server, status, termination
+from mmt.system.http_server import HttpServer
+from mmt.system.termination import Termination
 from mmt.translate import Decoding, Translator
 
 _BACKLOG = 2048  # connections that wait to be accepted
@@ -51,7 +50,7 @@ def serve(
     """
     with termination.watched(patience=0.0) as stop:
         api_keys = ApiKeys.read(keys) if keys else None
-        with _bind(host, port) as listening:
+        with http_server.bind(host, port) as listening:
             status.begin("loading the model" if len(directories) == 1 else "loading the models")
             served = models.load(directories, load)
             all_models = Models(served)
@@ -62,27 +61,15 @@ def serve(
                 _compile(model, decoding)
             status.off()
             stop.nothing_to_lose = lambda: False  # the server finishes what was accepted
-            address = f"http://{_url_host(host)}:{listening.getsockname()[1]}"
+            address = http_server.url(host, listening)
             listening.listen(_BACKLOG)  # a client that reads the next line can connect
             print(f"mmt serve: {address} translates {all_models}", file=sys.stderr, flush=True)
             _run(all_models, listening, decoding, limits, api_keys, stop)
 
 
-class _Server(uvicorn.Server):
-    """Ends on SIGTERM also if it came before uvicorn handles signals."""
-
-    def __init__(self, config: uvicorn.Config, stop: termination.Termination) -> None:
-        super().__init__(config)
-        self._stop = stop
-
-    async def on_tick(self, counter: int) -> bool:
-        """Returns whether the server ends; called every 0.1 s."""
-        return self._stop.requested.is_set() or await super().on_tick(counter)
-
-
 def _run(
     all_models: Models, listening: socket.socket, decoding: Decoding, limits: Limits,
-    keys: ApiKeys | None, stop: termination.Termination,
+    keys: ApiKeys | None, stop: Termination,
 ) -> None:  # fmt: skip
     def observe(key: BatchKey, sentences: list[Sentence], seconds: float) -> None:
         tokens = sum(sentence.tokens for sentence in sentences)
@@ -100,43 +87,19 @@ def _run(
     counters = ServerMetrics(lambda: scheduler.queued_tokens)
     with scheduler:
         service = Service(all_models, scheduler, counters, decoding, limits, keys)
-        config = _config(application(service), limits)
-        _Server(config, stop).run(sockets=[listening])
+        server(service, stop).run(sockets=[listening])
 
 
-def _config(app: Guard, limits: Limits) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http="h11",
-        loop="asyncio",
-        ws="none",
+def server(service: Service, stop: Termination | None = None) -> HttpServer:
+    """Returns the server, which does not run yet."""
+    return HttpServer(
+        application(service),
+        stop,
         lifespan="off",
-        log_level="warning",
-        access_log=False,  # a query string may hold text
-        server_header=False,
         backlog=_BACKLOG,
         h11_max_incomplete_event_size=_HEADER_BYTES,
-        timeout_graceful_shutdown=int(limits.file_seconds),
+        timeout_graceful_shutdown=int(service.limits.file_seconds),
     )
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    """Returns a socket with the address, which does not listen yet."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise OSError(f"cannot listen on {_url_host(host)}:{port}: {reason}") from error
-    return listening
-
-
-def _url_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _compile(model: ServedModel, decoding: Decoding) -> None:

@@ -14,19 +14,18 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
-import uvicorn
 
 from mmt.data import vocabulary
 from mmt.data.cache.manifest import Manifest
 from mmt.decoding.bucketing import BucketedBatches, DecodedSequence
 from mmt.model.transformer import Config, Transformer
 from mmt.serve import models, server
-from mmt.serve.application import application
 from mmt.serve.limits import Limits
 from mmt.serve.metrics import ServerMetrics
 from mmt.serve.models import Models, ServedModel
 from mmt.serve.scheduler import Scheduler
 from mmt.serve.service import Service
+from mmt.system import http_server
 from mmt.translate import Decoding, Translator, translator
 from mmt.translate.alignment import Alignment
 
@@ -111,8 +110,8 @@ def service(*translators: Translator, **options: Any) -> Iterator[Service]:
 @contextlib.contextmanager
 def listening(of: Service) -> Iterator[int]:
     """Serves on a port of this machine, in a thread."""
-    bound = server._bind("127.0.0.1", 0)
-    running = uvicorn.Server(server._config(application(of), of.limits))
+    bound = http_server.bind("127.0.0.1", 0)
+    running = server.server(of)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]})
     thread.start()
     while not running.started:

@@ -58,6 +58,14 @@ def test_steps_without_a_common_validation_are_interpolated(made_run):
     assert made.at_steps[1].losses == (LossAt(3.0, True), LossAt(1.0, False))
 
 
+def test_validations_that_do_not_overlap_are_said(made_run):
+    runs = [made_run("a", losses={10: 4.0, 20: 3.0}), made_run("b", losses={30: 4.0, 60: 1.0})]
+    made = training.compare(compared_run.read(runs))
+    assert not made.at_steps and made.at_tokens  # a row has as many tokens in both runs
+    why = "the validations of no two runs overlap"
+    assert made.notes == (f"validation losses are not compared at equal steps: {why}",)
+
+
 def test_losses_of_other_vocabularies_and_sets_are_not_compared(made_run):
     runs = [
         made_run("a"),
@@ -81,6 +89,10 @@ def test_a_run_without_metrics_has_none(made_run):
     assert made.summaries[1].best_loss is None and made.summaries[1].hours is None
     assert not made.at_steps and not made.at_tokens
     assert made.languages[0].losses == (1.5, None)
+    assert made.notes[-2:] == (
+        "validation losses are not compared at equal steps: none are known of b",
+        "validation losses are not compared at equal target tokens: none are known of b",
+    )
 
 
 def test_a_long_curve_has_few_points(made_run):

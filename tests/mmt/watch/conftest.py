@@ -25,11 +25,12 @@ def made_up(tmp_path_factory):
 @pytest.fixture(scope="session")
 def watched():
     """A function that serves directories in a thread: `with watched(directory) as port`."""
+    from mmt.system import http_server
     from mmt.watch import server
 
     @contextlib.contextmanager
     def watched(*directories):
-        bound = server._bound(0)
+        bound = http_server.bind("127.0.0.1", 0)
         running = server.server(open_runs(directories), poll=0.05)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]})
         thread.start()

@@ -31,6 +31,14 @@ def test_mmt_watch_serves_until_a_signal(made_up):
         events.close()
 
 
+def test_a_signal_right_after_the_address(made_up):
+    command = [sys.executable, "-m", "mmt.cli", "watch", str(made_up), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0 and process.stderr.read() == ""
+
+
 def test_a_port_in_use(made_up, capsys):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
