@@ -32,6 +32,8 @@ class Config:
     decoder_layers: int = field(default=8, metadata=within(0, _MAX_DEPTH))
     mlp_activations: tuple[str, ...] = ("gelu", "linear")
     dropout_rate: float = field(default=0.0, metadata=within(0, 1, below=True))
+    # dropout inside the MLPs that are not experts; None: dropout_rate
+    activation_dropout: float | None = field(default=None, metadata=within(0, 1, below=True))
     # dropout of whole source embeddings (Sennrich and Zhang 2019, section 3.2)
     source_word_dropout: float = field(default=0.0, metadata=within(0, 1, below=True))
     # dropout of whole embeddings of the decoder's input

@@ -89,7 +89,8 @@ class Layer(nn.Module):
                 languages=c.routing_table("decoder" if self.decoder else "encoder"),
             )  # fmt: skip
         else:
-            self.mlp = layers.Mlp(c.mlp_dim, c.mlp_activations, c.dropout_rate, dtype)
+            rate = c.dropout_rate if c.activation_dropout is None else c.activation_dropout
+            self.mlp = layers.Mlp(c.mlp_dim, c.mlp_activations, rate, dtype)
         self.dropout = nn.Dropout(c.dropout_rate, broadcast_dims=(-2,))
 
     def __call__(self, carry: Carry, context: Context, enable_dropout: bool) -> Carry:

@@ -50,6 +50,27 @@ def test_a_bias_in_every_layer_is_that_of_the_stack_where_all_are_equal():
     assert float(jnp.abs(changed - expected).max()) > 1e-3
 
 
+def test_dropout_inside_mlps_may_have_a_rate_of_its_own():
+    """None is dropout_rate. Only layers without experts have it: with experts in all, none has."""
+
+    def logits(**options):
+        model = Transformer(dataclasses.replace(CONFIG, **options))
+        params = init(model.config)[1]
+        return model.apply(
+            {"params": params}, SOURCE, TARGET, enable_dropout=True,
+            rngs={"dropout": jax.random.key(1)},
+        )  # fmt: skip
+
+    usual = logits(dropout_rate=0.2)
+    np.testing.assert_array_equal(usual, logits(dropout_rate=0.2, activation_dropout=0.2))
+    assert np.abs(usual - logits(dropout_rate=0.2, activation_dropout=0.5)).max() > 1e-3
+    without = logits()
+    np.testing.assert_array_equal(without, logits(activation_dropout=0.0))
+    assert np.abs(without - logits(activation_dropout=0.5)).max() > 1e-3
+    experts = {"moe_period": 1, "moe": MoeConfig(num_experts=2)}
+    np.testing.assert_array_equal(logits(**experts), logits(activation_dropout=0.5, **experts))
+
+
 def test_unrolled_layers_are_the_same_model():
     """The same parameters, their gradients, dropout masks and decoding, with experts too."""
     config = dataclasses.replace(
