@@ -114,13 +114,35 @@ def default_directory(
     Args:
       mixture: the name of the mixture.
       vocab_size, target_vocab_size: become the second part; 0: not given.
-      vocabulary_from: a run or cache; its name and a hash of its path become the second part.
+      vocabulary_from: a run or cache. The hash of its vocabularies becomes the second part, so that
+        all runs with one vocabulary share the cache.
       name: replaces both parts.
     """
     vocabulary = str(vocab_size or "own")
     if target_vocab_size:
         vocabulary += f"-{target_vocab_size}"
     if vocabulary_from:
-        path = str(Path(vocabulary_from).absolute()).encode()
-        vocabulary = f"{Path(vocabulary_from).name}-{hashlib.sha256(path).hexdigest()[:8]}"
-    return str(data_root() / "caches" / (name or f"{mixture}-{vocabulary}"))
+        vocabulary = _vocabulary_of(vocabulary_from)
+        of_older_version = _directory(f"{mixture}-{_path_of(vocabulary_from)}")
+        if of_older_version.is_dir() and not name:
+            return str(of_older_version)
+    return str(_directory(name or f"{mixture}-{vocabulary}"))
+
+
+def _directory(name: str) -> Path:
+    return data_root() / "caches" / name
+
+
+def _vocabulary_of(run: str) -> str:
+    """Returns the start of the hashes of a run's vocabularies; where it has none, its path."""
+    try:
+        files = Run(run).vocabularies().values()
+    except ValueError:  # a run that is gone; who builds the cache reports it
+        return _path_of(run)
+    return "-".join(dict.fromkeys(vocab.Vocabulary.load(file).hash[:12] for file in files))
+
+
+def _path_of(run: str) -> str:
+    """Returns the name of a directory and a hash of its path."""
+    path = str(Path(run).absolute()).encode()
+    return f"{Path(run).name}-{hashlib.sha256(path).hexdigest()[:8]}"

@@ -1,6 +1,8 @@
 """A run's cache: its configuration, and the detection of changes."""
 
 import dataclasses
+import hashlib
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +70,34 @@ def test_default_directories_differ_by_vocabulary(monkeypatch, tmp_path):
         recipe.default_directory("a_to_eng", vocab_size=8000, vocabulary_from="runs/parent"),
     }
     assert len(directories) == 4 and all(str(tmp_path) in directory for directory in directories)
+
+
+def test_runs_with_one_vocabulary_share_the_default_directory(cached, monkeypatch, tmp_path):
+    _, directory = cached
+    monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
+    runs = [tmp_path / "first", tmp_path / "second", tmp_path / "other"]
+    for run in runs[:2]:
+        run.mkdir()
+        (run / "vocabulary.model").write_bytes((tmp_path / "cache/vocabulary.model").read_bytes())
+    runs[2].mkdir()
+    vocabulary.train(["Zug train"] * 9, runs[2] / "vocabulary.model", size=300, tags=["<2fra>"])
+    first, second, other = (
+        recipe.default_directory("a_to_eng", vocabulary_from=str(run)) for run in runs
+    )
+    assert first == second != other and "first" not in first
+
+
+def test_a_cache_that_an_older_version_named_after_the_run_is_used(monkeypatch, tmp_path):
+    monkeypatch.setenv("MMT_DATA", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    run = Path("runs/parent")
+    expected = hashlib.sha256(str(run.absolute()).encode()).hexdigest()[:8]
+    older = tmp_path / f"caches/a_to_eng-parent-{expected}"
+    (tmp_path / run).mkdir(parents=True)
+    vocabulary.train(["Zug train"] * 9, run / "vocabulary.model", size=300, tags=["<2fra>"])
+    assert recipe.default_directory("a_to_eng", vocabulary_from=str(run)) != str(older)
+    older.mkdir(parents=True)
+    assert recipe.default_directory("a_to_eng", vocabulary_from=str(run)) == str(older)
 
 
 def test_the_cache_of_another_vocabulary_is_refused(cached, tmp_path):
