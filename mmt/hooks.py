@@ -55,11 +55,21 @@ class _HeldOutHook:
         if not 0 <= self.budget <= 1:
             raise ValueError(f"{type(self).__name__}.budget is {self.budget}; allowed: 0 to 1")
         max_batches = max(64, int(3 * self.budget * self.period)) // self._passes
+        self._reduced = ""  # from how many batches, until it is reported
         if self.budget and isinstance(self.batches, HeldOut) and len(self.batches) > max_batches:
-            self.batches = self.batches.at_most(max_batches)
+            whole, self.batches = len(self.batches), self.batches.at_most(max_batches)
+            name = type(self).__name__
+            self._reduced = (
+                f"hooks.{name} measures on {max_batches:,} of {whole:,} batches, the first "
+                f"examples of each language: {name}.budget = {self.budget}, "
+                f"EVAL_PERIOD = {self.period:,}"
+            )
 
     def __call__(self, now: Step) -> None:
         if not now.number % self.period or now.last:
+            if self._reduced:
+                now.log.say(self._reduced)
+                self._reduced = ""
             self._measure(now)
 
     def _measure(self, now: Step) -> None:
@@ -73,8 +83,10 @@ class ValidationLoss(_HeldOutHook):
     batches: a finite sequence of batches with `decoder_language_ids`; languages may be mixed.
 
     Writes `validation_loss`, the mean over languages (all with equal weight), and
-    `language_validation_loss`, in nats per token; `language_examples`, the training examples that
-    were drawn so far; and `decisions`, where the losses change the order of the data.
+    `language_validation_loss`, in nats per token; `validation_tokens`, the target tokens that were
+    measured: losses of runs that differ in them are not comparable; `language_examples`, the
+    training examples that were drawn so far; and `decisions`, where the losses change the order of
+    the data.
     """
 
     gives_losses: ClassVar[bool] = True  # the order of the data may depend on them
@@ -228,8 +240,12 @@ def record_validation(now: Step, total: Meters) -> None:
 
     total: sums over all held-out batches.
     """
-    by_language, training = distributed.from_first(
-        lambda: [_by_language(now, total), now.log.language_losses(now.state.meters)]
+    by_language, tokens, training = distributed.from_first(
+        lambda: [
+            _by_language(now, total),
+            int(np.asarray(total.language_tokens, np.float64).sum()),
+            now.log.language_losses(now.state.meters),
+        ]
     )
     mean = float(np.mean(list(by_language.values())))
     draw = max(distributed.gather(now.batches.next_draw()))
@@ -238,6 +254,7 @@ def record_validation(now: Step, total: Meters) -> None:
         {
             "step": now.number,
             "validation_loss": mean,
+            "validation_tokens": tokens,
             "language_validation_loss": by_language,
             "language_examples": now.batches.drawn(draw),
         }

@@ -89,7 +89,7 @@ def compare(runs: Sequence[ComparedRun]) -> TrainingComparison:
     """Returns the training of the runs side by side."""
     summaries = tuple(summary(run.metrics) for run in runs)
     curves = [each.validation for each in summaries]
-    units = [_unit(runs[0], run) for run in runs]
+    units = [_unit(runs[0], run) and _same_lines(runs[0], run) for run in runs]
     notes = [
         f"{run.name}: {note}"
         for run in runs[1:]
@@ -253,6 +253,13 @@ def _why(first: ComparedRun, run: ComparedRun) -> str:
             f"mean validation losses are not compared with {first.name}: the validation sets "
             "differ; languages with equally large sets are compared"
         )
+    if not _same_lines(first, run):
+        ours, theirs = _validation_tokens(first), _validation_tokens(run)
+        return (
+            f"validation losses are not compared with {first.name}: {theirs:,.0f} target tokens "
+            f"were measured, there {ours:,.0f} (hooks.ValidationLoss.budget and EVAL_PERIOD limit "
+            "them)"
+        )
     return ""
 
 
@@ -262,6 +269,18 @@ def _doubt(first: ComparedRun, run: ComparedRun) -> str:
     if not _unit(first, run) or not (ours and theirs) or ours.corpus_hash == theirs.corpus_hash:
         return ""
     return "the corpora differ, so validation sets of equal size may have other lines"
+
+
+def _same_lines(first: ComparedRun, run: ComparedRun) -> bool:
+    """Whether validations measured as many target tokens; True where it is not logged."""
+    ours, theirs = _validation_tokens(first), _validation_tokens(run)
+    return ours is None or theirs is None or ours == theirs
+
+
+def _validation_tokens(run: ComparedRun) -> float | None:
+    """Returns the target tokens of the last validation; None if they are not logged."""
+    values = _values(run.metrics, "validation_tokens").values
+    return float(values[-1, 0]) if values.size else None
 
 
 def _validated(run: ComparedRun) -> dict[str, int]:

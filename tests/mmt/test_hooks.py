@@ -27,6 +27,7 @@ def test_validation_loss_weighs_languages_alike(tmp_path, toy_program, toy_batch
     by_language = rows[0]["language_validation_loss"]
     assert set(by_language) == {"aaa_Latn", "ccc_Latn"}
     assert rows[0]["validation_loss"] == pytest.approx(np.mean(list(by_language.values())))
+    assert rows[0]["validation_tokens"] == held_out[0]["decoder_loss_weights"].sum()
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -173,6 +174,14 @@ def test_validation_keeps_to_its_budget_by_counting_not_by_the_clock(toy_batches
     assert len(hooks.SourceUse(held_out, 1000).batches) == 75  # it goes through them twice
     with pytest.raises(ValueError, match="ValidationLoss.budget is 2.0; allowed: 0 to 1"):
         hooks.ValidationLoss(held_out, 100, 2.0)
+
+
+def test_a_smaller_validation_is_said_once(tmp_path, toy_program, toy_batches, capsys):
+    held_out = Counted([next(toy_batches())] * 65)
+    given = {"model_dir": str(tmp_path), "steps": 2, "hooks": [hooks.ValidationLoss(held_out, 1)]}
+    train.train(toy_program(), toy_batches(), **given)
+    said = "hooks.ValidationLoss measures on 64 of 65 batches, the first examples of each language"
+    assert capsys.readouterr().err.count(f"{said}: ValidationLoss.budget = 0.05") == 1
 
 
 def test_load_of_experts(tmp_path, toy_program, toy_batches):

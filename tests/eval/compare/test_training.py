@@ -82,6 +82,20 @@ def test_losses_of_other_vocabularies_and_sets_are_not_compared(made_run):
     assert "target vocabularies" in made.notes[0] and "validation sets" in made.notes[1]
 
 
+def test_losses_of_fewer_validation_lines_are_not_compared(made_run):
+    """A validation is limited by its budget, so runs with another EVAL_PERIOD use other lines."""
+    runs = [made_run(name) for name in "abc"]
+    for run, tokens in zip(runs[:2], (9000, 3000), strict=True):
+        with (run / "metrics.jsonl").open("a") as file:
+            file.write(f'{{"step": 200, "validation_tokens": {tokens}}}\n')
+    made = training.compare(compared_run.read(runs))
+    assert made.comparable == (True, False, True)  # nothing is known of c
+    assert made.languages[0].comparable == (True, False, True)
+    (note,) = made.notes
+    assert note.startswith("b: validation losses are not compared with a: 3,000 target tokens")
+    assert "there 9,000 (hooks.ValidationLoss.budget and EVAL_PERIOD" in note
+
+
 def test_a_run_without_metrics_has_none(made_run):
     runs = [made_run("a"), made_run("b")]
     (runs[1] / "metrics.jsonl").unlink()
