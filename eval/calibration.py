@@ -41,6 +41,10 @@ def calibrate(
 
     Raises ValueError for fewer than 10 lines.
     """
+    if lines_per_language < 1:
+        raise ValueError(
+            f"calibrate.lines_per_language = {lines_per_language}; allowed: 1 or more"
+        )
     chosen = [
         (code, source, reference)
         for code, of_language in testset.languages.items()

@@ -35,6 +35,8 @@ def facts(file: Path) -> dict[str, Any]:
     else:
         wrong += [f"sources[{i}].{key}" for i, source in enumerate(sources) for key in SOURCE
                   if not source.get(key)]  # fmt: skip
+        wrong += [f"sources[{i}].pairs as a whole number" for i, source in enumerate(sources)
+                  if source.get("pairs") and type(source["pairs"]) is not int]  # fmt: skip
     if wrong:
         raise ValueError(f"{file}: the card's facts are missing: {', '.join(wrong)}")
     return read

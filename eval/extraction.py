@@ -12,6 +12,7 @@ from eval import evaluate, metrics, testsets
 from eval.metrics import Scores
 from eval.testsets import Sentences, TestSet
 from mmt.data import corpora
+from mmt.data.cache.manifest import Manifest
 from mmt.decoding import DEFAULT, Decoding
 from mmt.model import parameter_names
 from mmt.run import Run
@@ -90,7 +91,9 @@ class ExtractionScores:
         )
 
 
-def scoring_set(name: str | None, corpus: str | None, codes: Sequence[str]) -> TestSet | None:
+def scoring_set(
+    name: str | None, corpus: str | None, codes: Sequence[str], manifest: Manifest
+) -> TestSet | None:
     """Returns the sentences of languages in a test set, by default the test split of a corpus.
 
     If there is no corpus, or none of its test lines are of a language, prints a message on stderr
@@ -100,12 +103,13 @@ def scoring_set(name: str | None, corpus: str | None, codes: Sequence[str]) -> T
         name: a test set as for `testsets.load`, or None.
         corpus: a corpus as for `corpora.load`; None: the run names none.
         codes: FLORES codes.
+        manifest: of the model.
 
     Raises:
         ValueError: there is no such test set or corpus, or the test set lacks a language.
     """
     if name is not None:
-        return testsets.load(name).only(codes)
+        return testsets.for_model(name, manifest).only(codes)
     if corpus is None:
         reason = "the run names no corpus that is here"
     else:

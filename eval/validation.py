@@ -53,6 +53,8 @@ class ValidationBleu:
             raise ValueError(f"EVAL_PERIOD is {self.period}; allowed: 1 or more")
         if not 0 <= self.budget <= 1:
             raise ValueError(f"ValidationBleu.budget is {self.budget}; allowed: 0 to 1")
+        if self.sentences < 1:
+            raise ValueError(f"ValidationBleu.sentences is {self.sentences}; allowed: 1 or more")
         if self.samples < 0:
             raise ValueError(f"ValidationBleu.samples is {self.samples}; allowed: 0 or more")
         self._since = time.perf_counter()  # the end of the last validation

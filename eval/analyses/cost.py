@@ -72,11 +72,11 @@ def curve(system: str, rows: Sequence[dict[str, Any]]) -> Curve:
         point = points.setdefault(row["step"], {"tokens": tokens, "seconds": round(seconds, 1)})
         point |= {"loss": row["nll"]} if "loss" in row else {}
         point |= {name: row[name] for name in _EVALUATED if name in row}
-    every = max(1, len(points) // POINTS)
+    every = max(1, -(-len(points) // POINTS))
     series = {
         step: point
         for i, (step, point) in enumerate(points.items())
-        if i % every == every - 1 or point.keys() & _EVALUATED
+        if (len(points) - 1 - i) % every == 0 or point.keys() & _EVALUATED
     }
     columns = {
         name: tuple(point.get(name) for point in series.values())

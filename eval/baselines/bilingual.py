@@ -24,6 +24,7 @@ from eval.records import analysis
 from mmt import checkpoint, config, distributed, languages, train, translate
 from mmt.data import cache, mixing, pipeline, recipe
 from mmt.data.bilingual_vocabulary import bilingual_cache
+from mmt.data.cache.manifest import Manifest
 from mmt.data.modifiers import Rewriter
 from mmt.data.stages import Stage
 from mmt.run import Run
@@ -65,7 +66,7 @@ def baselines(
             f"no validation examples for {', '.join(missing)}: baselines need them for early "
             "stopping; add some or leave these out of BASELINE_LANGUAGES"
         )
-    judge.check(codes)
+    judge.check(codes, opened.manifest)
     groups = grouped({code: counts[code] for code in codes}, classes)
     for candidates, members in groups:
         for candidate in candidates:
@@ -127,23 +128,25 @@ class Judge:
     decoding: translate.Decoding = translate.DEFAULT
     scores: Metrics = DEFAULT_METRICS
 
-    def check(self, languages: Sequence[str]) -> None:
-        """Raises ValueError for languages that no test set has."""
-        testset_languages = {code for testset in self._sets() for code in testset.languages}
+    def check(self, languages: Sequence[str], manifest: Manifest) -> None:
+        """Raises ValueError for languages that no test set has; manifest: of the cache."""
+        testset_languages = {code for testset in self._sets(manifest) for code in testset.languages}
         if missing := [code for code in languages if code not in testset_languages]:
             raise ValueError(
                 f"no test set has {', '.join(missing)}: {self.testset}; add one that does or leave "
                 "these out of BASELINE_LANGUAGES"
             )
 
-    def _sets(self) -> list[testsets.TestSet]:
+    def _sets(self, manifest: Manifest) -> list[testsets.TestSet]:
         names = [self.testset] if isinstance(self.testset, str) else self.testset
-        return list(map(_testset, names))
+        return [_testset(name, target=manifest.target or "eng") for name in names]
 
     def __call__(self, translator: translate.Translator, model_dir: Path, language: str) -> None:
         step = Run(model_dir).best_step()
         system = systems.system_of(model_dir, step=step, name="bilingual", kind="bilingual")
-        for judged in [testset for testset in self._sets() if language in testset.languages]:
+        for judged in self._sets(translator.manifest):
+            if language not in judged.languages:
+                continue
             evaluate.evaluate(
                 translator, judged.only([language]), system=system, out=Path(self.out),
                 decoding=self.decoding, scores=self.scores,

@@ -246,6 +246,6 @@ def materials(codes: Sequence[str], testset: TestSet | None) -> list[Material]:
     return result
 
 
-def _sort_key(pair: TextPair) -> bytes:
-    """Returns a hash, which sorts texts in a random but fixed order."""
-    return hashlib.blake2b(pair.source.encode(), digest_size=8).digest()
+def _sort_key(pair: TextPair) -> tuple[bytes, str]:
+    """Returns a hash and the English, which sort texts in a random but fixed order."""
+    return hashlib.blake2b(pair.source.encode(), digest_size=8).digest(), pair.english

@@ -33,6 +33,8 @@ def differences(first: str, other: str, difference: BehaviourDifference) -> str:
         _difference("behaviour", first, other, difference.behaviours),
         _difference("language", first, other, difference.languages),
     ]
+    if difference.left_out:
+        parts.append(f"not compared: {difference.left_out:,} cases that only one of them has")
     legend = f"{other} is better ▲, worse ▼ or not significantly different = (q < 0.05)"
     return "\n\n".join([*parts, legend])
 

@@ -10,7 +10,7 @@ from eval.testsets import Sentences
 from mmt import suggest
 from mmt.translate.context import History, SentenceInContext
 
-_PRONOUN = re.compile(r"\b(he|she|it)\b", re.IGNORECASE)
+_PRONOUN = re.compile(r"\b([Hh]e|[Ss]he|[Ii]t)\b")  # IT may be information technology
 _OTHER_PRONOUN = re.compile(r"\b(him|his|her|hers|its|himself|herself|itself)\b", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:;…\"'“”‘’«»()\[\]–—-])\s*$")  # a capital says nothing

@@ -18,6 +18,7 @@ from eval.testsets.multiway import Sentences as Sentences
 from mmt import languages, suggest
 from mmt.data import corpora, vocabulary
 from mmt.data.cache import Cache
+from mmt.data.cache.manifest import Manifest
 from mmt.data.pair import Pair
 from mmt.system import text_lines
 
@@ -141,6 +142,11 @@ def load(name: str | Path, *, split: str | None = None, target: str = "eng") -> 
     if not described and (folder.is_dir() or layouts.is_stem(folder)):
         return TestSet(*layouts.read(folder, split=split, target=target_code))
     return _from_corpus(corpora.load(name), split or "test")
+
+
+def for_model(name: str | Path, manifest: Manifest) -> TestSet:
+    """Returns a test set into the target language of a model, else into English; see `load`."""
+    return load(name, target=manifest.target or "eng")
 
 
 def lines(names: Iterable[str], *, target: str) -> dict[str, dict[str, Sequence[str]]]:

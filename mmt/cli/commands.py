@@ -204,7 +204,7 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _extract(args: argparse.Namespace) -> None:
-    if args.languages:
+    if args.languages is not None:
         return _extract_languages(args)
     for flag in ("experts", "corpus", "testset", "baseline"):
         if getattr(args, flag) is not None:
@@ -244,10 +244,11 @@ def _extract_routed(args: argparse.Namespace, run: Any, names: list[str]) -> Any
     """Writes a dense model of the experts to which the languages are routed; returns a test set."""
     from eval import extraction
     from mmt.convert import expert_pruning, extract
+    from mmt.data.cache.manifest import read_manifest
 
     codes = extract.check(run, names)
     name = args.corpus or expert_pruning.corpus_that_is_here(run)
-    testset = extraction.scoring_set(args.testset, name, codes)
+    testset = extraction.scoring_set(args.testset, name, codes, read_manifest(run.manifest))
     extract.extract(args.model, names, args.out)
     return testset
 
@@ -258,12 +259,13 @@ def _extract_most_used(args: argparse.Namespace, run: Any, names: list[str]) -> 
     from mmt import config
     from mmt.convert import expert_pruning
     from mmt.data import corpora
+    from mmt.data.cache.manifest import read_manifest
 
     config.bind(args.bindings, [expert_pruning.Pruning])
     options = config.configured(expert_pruning.Pruning)()
     codes = expert_pruning.check(run, names, args.experts, options)
     name = args.corpus or expert_pruning.corpus_of(run)
-    testset = extraction.scoring_set(args.testset, name, codes)
+    testset = extraction.scoring_set(args.testset, name, codes, read_manifest(run.manifest))
     status.begin("measuring the load of the experts")
     pruned = expert_pruning.prune(
         args.model, codes, args.experts, args.out, corpus=corpora.load(name), options=options

@@ -46,7 +46,14 @@ def announce(engine: str, weights: str, setting: str) -> None:
 
 
 def recorded(translator: Any, decoding: Any) -> str:
-    """Returns the decoding as recorded in rows of results, with the engine unless it is JAX."""
-    if translator.ctranslate2 is None:
-        return str(decoding)
-    return f"{decoding}|engine:ctranslate2|weights:{translator.ctranslate2.weights}"
+    """Returns the decoding as recorded in rows of results, with the engine unless it is JAX.
+
+    It also names the weights, unless they are as the model was trained.
+    """
+    from mmt import config, translate
+
+    if translator.ctranslate2 is not None:
+        return f"{decoding}|engine:ctranslate2|weights:{translator.ctranslate2.weights}"
+    weights = config.bound(translate.Translator.load, "weights")
+    is_converted = weights is not None and translator.layout is None
+    return f"{decoding}|weights:{weights}" if is_converted else str(decoding)

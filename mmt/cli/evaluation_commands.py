@@ -48,10 +48,13 @@ def _evaluate(args: argparse.Namespace) -> None:
     from eval.analyses import about
     from eval.records import analysis
     from mmt import config
+    from mmt.data.cache.manifest import read_manifest
     from mmt.run import Run
     from mmt.translate.context import ContextTranslator, check_trained_lines
 
-    testset = testsets.load(args.testset)
+    run = Run(args.model)
+    run.check_is_model(run.manifest)
+    testset = testsets.for_model(args.testset, read_manifest(run.manifest))
     if args.languages is not None:
         testset = testset.only(args.languages.split(","))
     comet = _comet_model(args)
@@ -65,8 +68,8 @@ def _evaluate(args: argparse.Namespace) -> None:
             testsets.check_documents(testset, code)
     translator, decoding = translator_of(args, [metrics.Metrics])
     scores = config.configured(metrics.Metrics)()
-    out = Path(args.out) if args.out else Run(args.model).results
-    system = systems.system_of(Path(args.model), step=translator.steps)
+    out = Path(args.out) if args.out else run.results
+    system = systems.system_of(run.directory, step=translator.steps)
     if args.contrastive:
         return _contrast(translator, testset, system, args.context, out)
     decode = engines.recorded(translator, decoding)
@@ -80,7 +83,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     )  # fmt: skip
     if context:
         print(context.report(), file=sys.stderr)
-    analysis.add(analysis.path_for(out), about.rows(Run(args.model), system, translator, testset))
+    analysis.add(analysis.path_for(out), about.rows(run, system, translator, testset))
     neural = {} if comet is None else _comet([out], comet, rows)
     print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
     print("language\tBLEU\tchrF++" + ("\tCOMET" if comet else ""), file=sys.stderr)
@@ -137,7 +140,7 @@ def _run_suite(args: argparse.Namespace, model: str) -> tuple["BehaviourResult",
     args.model = model
     translator, decoding = translator_of_lines(args, [behave.Suite])
     suite = config.configured(behave.Suite)()
-    names = args.languages.split(",") if args.languages else None
+    names = None if args.languages is None else args.languages.split(",")
     codes = behave.languages_of(translator, names)
     materials = behave.materials(codes, behave.corpus_of(suite.corpus, args.models[0]))
     system = systems.system_of(Path(model), step=translator.steps, kind="multilingual")

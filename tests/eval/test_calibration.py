@@ -56,3 +56,5 @@ def test_a_run_is_calibrated_on_a_test_set():
     assert len(calibration.table(fitted).splitlines()) == 1 + calibration.BINS
     with pytest.raises(ValueError, match="has 3 lines; to calibrate, 10"):
         calibration.calibrate(translator, testset, lines_per_language=1)
+    with pytest.raises(ValueError, match="lines_per_language = 0; allowed: 1 or more"):
+        calibration.calibrate(translator, testset, lines_per_language=0)

@@ -1,6 +1,7 @@
 """The card of a published model is refused, with all names, if facts or scores are missing."""
 
 import dataclasses
+import re
 import shutil
 from pathlib import Path
 
@@ -18,6 +19,9 @@ def test_missing_facts_are_all_named(tmp_path):
     file = tmp_path / "card.toml"
     file.write_text(FACTS.read_text().replace("licence =", "x =").replace("risks =", "y ="))
     with pytest.raises(ValueError, match=r"facts are missing: licence, risks, sources\[0\].lic"):
+        card.facts(file)
+    file.write_text(re.sub(r"(?m)^pairs = .*", "pairs = 'many'", FACTS.read_text(), count=1))
+    with pytest.raises(ValueError, match=r"missing: sources\[0\].pairs as a whole number"):
         card.facts(file)
     none = tmp_path / "results.jsonl"
     none.write_text("")

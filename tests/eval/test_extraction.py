@@ -1,9 +1,13 @@
 """Sizes and scores of an extracted model beside the whole one."""
 
+import types
+
 import pytest
 
 from eval import metrics
 from eval.extraction import BASELINE, EXTRACTED, ORIGINAL, ExtractionScores, scoring_set
+
+INTO_ENGLISH = types.SimpleNamespace(target="eng_Latn")
 
 
 def scores(**bleu):
@@ -46,10 +50,18 @@ def test_without_a_test_set_sizes_are_compared():
 
 
 def test_the_corpus_is_the_test_set(toy_corpus, capsys):
-    assert list(scoring_set(None, str(toy_corpus), ["deu_Latn"]).languages) == ["deu_Latn"]
-    assert scoring_set(None, str(toy_corpus), ["nya_Latn"]) is None
+    testset = scoring_set(None, str(toy_corpus), ["deu_Latn"], INTO_ENGLISH)
+    assert list(testset.languages) == ["deu_Latn"]
+    assert scoring_set(None, str(toy_corpus), ["nya_Latn"], INTO_ENGLISH) is None
     assert "no test lines of nya_Latn; --testset" in capsys.readouterr().err
-    assert scoring_set(None, None, ["deu_Latn"]) is None
+    assert scoring_set(None, None, ["deu_Latn"], INTO_ENGLISH) is None
     assert "names no corpus that is here; --testset" in capsys.readouterr().err
     with pytest.raises(ValueError, match="has no nya_Latn"):
-        scoring_set(str(toy_corpus), str(toy_corpus), ["nya_Latn"])
+        scoring_set(str(toy_corpus), str(toy_corpus), ["nya_Latn"], INTO_ENGLISH)
+
+
+def test_a_test_set_is_into_the_target_of_the_model(tmp_path):
+    for language in ("de", "fr"):
+        (tmp_path / f"test.{language}").write_text("1\n2\n")
+    into_german = types.SimpleNamespace(target="deu_Latn")
+    assert scoring_set(str(tmp_path), None, ["fra_Latn"], into_german).target == "deu_Latn"

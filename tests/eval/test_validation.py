@@ -20,6 +20,11 @@ def test_only_every_period_and_at_the_end():
             ))  # fmt: skip
 
 
+def test_settings_that_fail_at_the_first_validation_are_refused():
+    with pytest.raises(ValueError, match="sentences is 0; allowed: 1 or more"):
+        validation.ValidationBleu("no cache here", period=10, sentences=0)
+
+
 @pytest.fixture
 def translated(monkeypatch):
     """A hook of 5 languages, each of which takes 10 s, and the list of those it translated."""

@@ -35,16 +35,16 @@ VARIANTS = {
 }
 
 
-def make_run(directory, **options):
+def make_run(directory, *, target="eng_Latn", **options):
     """Makes the run directory of a random model with a vocabulary that is trained here."""
     directory.mkdir()
-    vocab.train(TEXTS, directory / "vocabulary.model", size=300, tags=["<2eng>"])
+    vocab.train(TEXTS, directory / "vocabulary.model", size=300, tags=[vocab.tag(target)])
     vocabulary = vocab.Vocabulary.load(directory / "vocabulary.model")
     config = Config(vocabulary.size + 3, **(SIZES | options))
     (directory / "config.gin").write_text(hf.gin_text(config, "made"))
     sides = ("source", "target")
     Manifest(
-        "made", "eng_Latn", ("deu_Latn",), {}, "",
+        "made", target, ("deu_Latn",), {}, "",
         dict.fromkeys(sides, vocabulary.hash), dict.fromkeys(sides, vocabulary.size),
     ).write(directory)  # fmt: skip
     random = np.random.default_rng(0)

@@ -118,6 +118,9 @@ def test_a_long_run_keeps_its_validations_and_few_points_beside(run):
     assert [s for s, v in zip(curve.steps, curve.validation_loss, strict=True) if v] == list(
         range(5000, 50_001, 5000)
     )
+    for steps in (3990, 4010):
+        curve = cost.curve("s", list(metrics(steps)))
+        assert len(curve.steps) <= cost.POINTS and curve.steps[-1] == steps
 
 
 def test_what_is_not_known_is_left_out(run, tmp_path):

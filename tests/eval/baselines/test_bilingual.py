@@ -84,7 +84,7 @@ class Judging:
     def __init__(self) -> None:
         self.judged: list[str] = []
 
-    def check(self, languages) -> None:
+    def check(self, languages, manifest) -> None:
         pass
 
     def __call__(self, translator, model_dir, language) -> None:
@@ -156,7 +156,7 @@ def test_what_cannot_be_judged_is_refused_before_anything_is_written(toy, tmp_pa
     (folder / "de.tsv").write_text("eins\tone\n")
     judge = Judge(testset=str(folder), out=str(tmp_path / "rows.jsonl"))
     with pytest.raises(ValueError, match="no test set has got_Goth: .*one; add one"):
-        judge.check(["deu_Latn", "got_Goth"])
+        judge.check(["deu_Latn", "got_Goth"], cache.open_cache(toy).manifest)
     manifest = toy / "manifest.json"
     counts = json.loads(manifest.read_text())
     counts["counts"]["validation"]["deu_Latn"] = 0

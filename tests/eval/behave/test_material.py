@@ -67,3 +67,12 @@ def test_the_corpus_of_a_run_is_found_or_missed_aloud(tmp_path, capsys):
     german.write_text('target = "deu"\n[validation]\neng = "a.tsv"\n')
     with pytest.raises(ValueError, match="its target is deu_Latn; the suite needs eng_Latn"):
         material.corpus_of(str(german), run)
+
+
+def test_the_order_does_not_depend_on_that_of_the_corpus():
+    english = [f"{n} houses" for n in range(20)]
+    for references in (english, english[::-1]):
+        sentences = testsets.Sentences(("Häuser",) * 20, tuple(references))
+        testset = testsets.TestSet("made up", "eng_Latn", {"deu_Latn": sentences})
+        (made,) = material.materials(["deu_Latn"], testset)
+        assert [pair.english for pair in made.sentences] == sorted(english)

@@ -39,3 +39,10 @@ def test_differences_name_both_systems():
     row = "| deu_Latn |    10 |   0 | 100 |        0 |       10 | 0.0020 | 0.0020 |  ▲ |"
     assert row in written.splitlines()
     assert written.splitlines()[-1].startswith("new is better ▲")
+
+
+def test_cases_that_only_one_system_has_are_counted():
+    cases = [JudgedCase("deu_Latn", "tiny", str(n), "", "") for n in range(3)]
+    written = text.differences("old", "new", difference.compare(cases, cases[:1]))
+    assert "not compared: 2 cases that only one of them has" in written.splitlines()
+    assert "not compared" not in text.differences("a", "b", difference.compare(cases, cases))

@@ -44,6 +44,11 @@ def test_pronouns_are_replaced_by_the_others():
     assert helps.target.joined == "Eva comes. ||| Then she helps."  # not of the document before
 
 
+def test_a_word_in_capitals_is_no_pronoun():
+    other = [(), ("Eins.", "One."), ("Zwei.", "Two.")]
+    assert not find(sentences(("Da.", "There."), ("Die IT ist da.", "IT is there."), *other), 1)
+
+
 def test_a_repeated_name_is_replaced_by_the_closest_name_of_another_document():
     names = [each for each in find(sentences(*DOCUMENTS), 1) if each.phenomenon == "name"]
     assert [(each.target.text, each.wrong) for each in names] == [

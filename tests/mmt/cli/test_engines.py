@@ -82,3 +82,13 @@ def test_a_run_is_exported_and_translated_and_rows_name_the_engine(tmp_path, mon
     translator = Translator.load(run, engine="ctranslate2")
     text = engines.recorded(translator, translator.default_decoding)
     assert text == f"{translator.default_decoding}|engine:ctranslate2|weights:float32"
+
+
+def test_rows_name_weights_that_are_not_those_of_the_training(bind):
+    translator = types.SimpleNamespace(ctranslate2=None, layout=None)
+    bind()
+    assert engines.recorded(translator, Decoding()) == str(Decoding())
+    bind("Translator.load.weights=int8")
+    assert engines.recorded(translator, Decoding()) == f"{Decoding()}|weights:int8"
+    translator.layout = object()  # which keeps the model as it was trained
+    assert engines.recorded(translator, Decoding()) == str(Decoding())

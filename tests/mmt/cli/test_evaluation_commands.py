@@ -4,11 +4,12 @@ import json
 import shutil
 from pathlib import Path
 
-from eval.records import analysis
+from eval.records import analysis, results
+from mmt import config
 from mmt.cli.main import main
 from mmt.run import Run
 from mmt.translate.comet import model
-from tests.helpers import comet_command
+from tests.helpers import comet_command, hf_runs
 
 OLD = Path(__file__).resolve().parents[2] / "data/old_run"
 
@@ -54,6 +55,7 @@ def test_behave_is_a_gate_and_compares_two_models(tmp_path, capsys):
     assert "| behaviour | cases | old | new |" in out and "0/0 sentences" in err
     for arguments, message in (
         (["--languages", "sweedish"], "unknown language 'sweedish'; nearest: Swedish"),
+        (["--languages", ""], "unknown language ''"),
         (["--languages", "est"], "est_Latn (Estonian) is none of the 3"),
         (["--gin.Suite.behaviours=['link']"], "nearest: links"),
         (["--gin.Suite.threshold=2"], "Suite.threshold = 2; allowed: 0 to 1"),
@@ -87,3 +89,20 @@ def test_evaluate_adds_comet_for_the_languages_that_its_encoder_knows(
     rows = {row.source: row.score for row in stored if isinstance(row, analysis.Comet)}
     assert rows.keys() == {"deu_Latn"} and len(calls()) == 1
     assert scores == {"swh_Latn": "-", "deu_Latn": f"{rows['deu_Latn']:.4f}"}
+
+
+def test_evaluate_is_into_the_target_of_the_model_and_again_with_other_weights(tmp_path):
+    run = Run(hf_runs.make_run(tmp_path / "run", target="deu_Latn"))
+    (tmp_path / "set").mkdir()
+    for language in ("de", "fr"):
+        (tmp_path / f"set/test.{language}").write_text("1\n2\n")
+    line = ["evaluate", "--model", str(run.directory), "--testset", str(tmp_path / "set"), "--beam",
+            "1"]  # fmt: skip
+    try:
+        assert main(line) == 0
+        assert main([*line, "--gin.Translator.load.weights=int8"]) == 0
+    finally:
+        config.bind([], [])
+    rows = results.read_rows(run.results)
+    assert [(row.source, row.target) for row in rows] == [("fra_Latn", "deu_Latn")] * 2
+    assert [row.decode.endswith("|weights:int8") for row in rows] == [False, True]
