@@ -94,7 +94,7 @@ class Corpus:
     def languages(self) -> tuple[str, ...]:
         """Returns the source languages as sorted FLORES codes: those to train on, if any."""
         splits = ("train",) if self.files["train"] else SPLITS
-        codes = set().union(*(self.files[split] for split in splits))
+        codes = {code for split in splits for code in self.files[split]}
         if self.reverse:  # a language may have nothing but back-translated pairs
             codes = {c for c in codes if any(self.entries(c, split) for split in splits)}
         return tuple(sorted(codes))
