@@ -61,8 +61,8 @@ class CorpusSource(seqio.DataSource):
 
     def list_shards(self, split: str) -> Sequence[str]:
         """Returns a name per entry of the corpus."""
-        entries = self.corpus.files[split][self.language]
-        return [f"{position}-{entry.name}" for position, entry in enumerate(entries)]
+        entries = self.corpus.entries(self.language, split)
+        return [f"{position}-{name}" for position, name in enumerate(entries)]
 
     def get_dataset(
         self,

@@ -7,7 +7,7 @@
 import functools
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,8 @@ class TfdsCorpus(corpora.Corpus):
 
     def hash(self) -> str:
         """Returns 16 hex digits of the sets' names and versions; TFDS never changes a version."""
-        return hashlib.sha256(repr(sorted(self.sets.items())).encode()).hexdigest()[:16]
+        content = repr(sorted(self.sets.items())) + (" reverse" if self.reverse else "")
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def validate(self) -> None:
         """Does nothing, because TFDS checks its files when it prepares them."""
@@ -113,7 +114,8 @@ class TfdsSource(seqio.TfdsDataSource):
 
     def __init__(self, corpus: TfdsCorpus, language: str) -> None:
         self.corpus, self.language = corpus, language
-        self._set = corpus.sets[language]
+        of = corpus.sets[language]
+        self._set = replace(of, source=of.target, target=of.source) if corpus.reverse else of
         splits = self._set.splits or {split: split for split in self._set.counts}
         super().__init__(tfds_name=self._set.tfds_name, splits=dict(splits))
 

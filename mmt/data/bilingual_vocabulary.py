@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mmt.data import cache, vocabulary
-from mmt.data.cache import Cache
+from mmt.data.cache import Cache, origins
 from mmt.data.vocabulary import Vocabulary
 
 _MAX_PAIRS = 60_000  # most pairs that a vocabulary is trained on, as for a corpus
@@ -77,7 +77,11 @@ def _has_cache_of(directory: Path, shared: Cache, language: str) -> bool:
     """Returns whether `directory` has a complete cache of the shared one's text."""
     expected = shared.manifest.only([language])
     with contextlib.suppress(ValueError):
-        manifest = cache.open_cache(directory).manifest
+        opened = cache.open_cache(directory)
+        manifest = opened.manifest
+        follows = (made.follows(language, "train") is None for made in (opened, shared))
+        if len(set(follows)) > 1:
+            return False  # written by an earlier version, without documents
         return (manifest.corpus_hash, manifest.counts) == (expected.corpus_hash, expected.counts)
     return False
 
@@ -92,9 +96,9 @@ def _tags(shared: Cache, pairs: Sequence[TextPair]) -> list[str]:
 def _examples(
     shared: Cache, language: str, files: Mapping[str, Path], split: str
 ) -> Iterator[cache.Tokens]:
-    """Yields a split's examples, with the names of their corpora if the shared cache has them."""
+    """Yields a split's examples, with the shared cache's names of corpora, and its documents."""
     source, target = Vocabulary.load(files["source"]), Vocabulary.load(files["target"])
     runs = shared.manifest.corpora.get(split, {}).get(language, [])
-    names = itertools.chain.from_iterable(itertools.repeat((name,), n) for name, n in runs)
+    columns = origins.columns(runs, shared.follows(language, split))
     for text, translation in shared.pairs(language, split):
-        yield source.encode(text), target.encode(translation), *next(names, ())
+        yield source.encode(text), target.encode(translation), *next(columns, ())

@@ -93,11 +93,10 @@ class Corpus:
     @property
     def languages(self) -> tuple[str, ...]:
         """Returns the source languages as sorted FLORES codes: those to train on, if any."""
-        codes = set(self.files["train"]).union(
-            *(() if self.files["train"] else (self.files[split] for split in SPLITS))
-        )
+        splits = ("train",) if self.files["train"] else SPLITS
+        codes = {code for split in splits for code in self.files[split]}
         if self.reverse:  # a language may have nothing but back-translated pairs
-            codes = {code for code in codes if self.entries(code, "train")}
+            codes = {c for c in codes if any(self.entries(c, split) for split in splits)}
         return tuple(sorted(codes))
 
     @property
@@ -137,9 +136,12 @@ class Corpus:
         return tuple(dict.fromkeys(entry.name for entry in self._files(language, split)[0]))
 
     def part(self, index: int, of: int) -> "Corpus":
-        """Returns the corpus with every `of`-th entry of each language, from the `index`-th."""
+        """Returns the corpus with every `of`-th entry of each language, from the `index`-th.
+
+        Entries that `pairs` does not read do not count.
+        """
         files = {
-            split: {code: entries[index::of] for code, entries in by_language.items()}
+            split: {code: self._files(code, split)[0][index::of] for code in by_language}
             for split, by_language in self.files.items()
         }
         return replace(self, files=files)
@@ -166,7 +168,12 @@ class Corpus:
 
         Files of lines and of rows are counted without decoding; others are read.
         """
-        return sum(readers.count(entry) for entry in self._files(language, split)[0])
+        return sum(pairs for _, pairs in self.counts(language, split))
+
+    def counts(self, language: str, split: str) -> list[tuple[str, int]]:
+        """Returns the name and the number of pairs of each entry, in order."""
+        files, _ = self._files(language, split)
+        return [(entry.name, readers.count(entry)) for entry in files]
 
     def hash(self) -> str:
         """Returns 16 hex digits of the corpus's name, languages and contents, not of its path."""
@@ -341,7 +348,11 @@ class _Description:
         location, value = self._location(_ALL_LOCALES, split), table[_ALL_LOCALES]
         if not isinstance(value, dict) or not isinstance(value.get("locales"), str):
             raise ValueError(f'{location}: "*" is {value!r}; expected {{ locales = "folder" }}')
-        listed_codes = {languages.find(key).code for key in table if key != _ALL_LOCALES}
+        listed_codes = {
+            self._language("language", key, self._location(key, split))
+            for key in table
+            if key != _ALL_LOCALES
+        }
         try:
             codes = locales.languages(self.file.parent / value["locales"], target)
         except (ValueError, OSError) as error:

@@ -133,7 +133,7 @@ def read_text(entry: object, context: EntryContext) -> tuple[Files, ...]:
 def _column(path: Path, column: str) -> tuple[str, str] | tuple[()]:
     """Returns the column of a text, for both sides: by default `text` in records, () in plain text.
     """
-    suffix = _suffix(path)
+    suffix = catalogues.suffix(path)
     records = path.is_dir() or suffix in _RECORDS
     if suffix in readers.READERS and suffix != ".tsv" and not records:
         raise ValueError(f"{path}: a {suffix} file has pairs; allowed: plain text, TSV, records")
@@ -146,7 +146,7 @@ def _texts(name: str, context: EntryContext) -> list[Path]:
     path = context.root / name
     if compression.exists(path):
         return [path]
-    matches = [path] if path.is_dir() or not glob.has_magic(name) else _glob(path)
+    matches = [path] if path.is_dir() or not glob.has_magic(name) else _glob(name, context.root)
     paths: list[Path] = []
     for match in matches:
         if not match.exists():
@@ -235,18 +235,19 @@ def _matches(name: str, context: EntryContext) -> list[tuple[Path, Path | None]]
         raise _missing(path)
     pairs = [
         files
-        for match in _glob(path)
+        for match in _glob(name, context.root)
         for files in (_folder(match, context) if match.is_dir() else [(match, None)])
     ]
     return pairs
 
 
-def _glob(path: Path) -> list[Path]:
+def _glob(name: str, root: Path) -> list[Path]:
     """Returns the matches of a glob; one with `**` descends into folders and matches only files."""
-    matches = sorted(map(Path, glob.glob(str(path), recursive=True)))
-    if "**" in path.parts:
+    matches = sorted(root / match for match in glob.glob(name, root_dir=root, recursive=True))
+    if "**" in Path(name).parts:
         matches = [match for match in matches if not match.is_dir()]
     if not matches:
+        path = root / name
         folder = path.parent if path.parent.is_dir() else path
         raise ValueError(f"{path} matches nothing{_content_of(folder)}")
     return matches
@@ -261,10 +262,10 @@ def _two_sides(source: str, target: str, root: Path) -> list[Files]:
         if not compression.exists(path):
             if not glob.has_magic(name):
                 raise _missing(path)
-            matched = {_stars(path, match): match for match in _glob(path)}
+            matched = {_stars(name, root, match): match for match in _glob(name, root)}
         sides.append(matched)
         for match in matched.values():
-            suffix = _suffix(match)
+            suffix = catalogues.suffix(match)
             one_side = suffix in (".tsv", *catalogues.MONOLINGUAL)
             if suffix in readers.READERS and not one_side:
                 raise ValueError(f"{match}: a {suffix} file has both sides; write pairs = …")
@@ -281,11 +282,13 @@ def _two_sides(source: str, target: str, root: Path) -> list[Files]:
     return pairs
 
 
-def _stars(pattern: Path, match: Path) -> tuple[str, ...]:
-    """Returns the text that each wildcard of a glob matches."""
+def _stars(name: str, root: Path, match: Path) -> tuple[str, ...]:
+    """Returns the text that each wildcard of a glob in the folder `root` matches."""
+    pattern = str(Path(name))
+    folder = str(root / name).removesuffix(pattern)
     groups = {"*": "([^/]*)", "?": "([^/])", "**/": "((?:[^/]+/)*)", "**": "(.*)"}
-    pattern_parts = re.split(r"((?<=/)\*\*/|(?<=/)\*\*$|\*|\?|\[[^\]]+\])", str(pattern))
-    expression = "".join(
+    pattern_parts = re.split(r"((?<![^/])\*\*/|(?<![^/])\*\*$|\*|\?|\[[^\]]+\])", pattern)
+    expression = re.escape(folder) + "".join(
         groups.get(part)
         or (f"({part.replace('[!', '[^')})" if part[:1] == "[" else re.escape(part))
         for part in pattern_parts
@@ -305,13 +308,13 @@ def _folder(folder: Path, context: EntryContext) -> list[tuple[Path, Path | None
     if mtdata.is_output(folder):
         return list(_by_language(mtdata.output(folder, context.split), folder, context))
     names = _inside(folder)
-    single = [path for path in names if _suffix(path) in readers.READERS]
+    single = [path for path in names if catalogues.suffix(path) in readers.READERS]
     others = [path for path in names if path not in single]
     pairs: list[tuple[Path, Path | None]] = [(path, None) for path in single]
     pairs += _by_language(others, folder, context, needed=not single)
     paired = {path for files in pairs for path in files}
     unread = [path for path in others if path not in paired]
-    _warn_unread([path for path in unread if not code_of(_suffix(path)[1:])], folder)
+    _warn_unread([path for path in unread if not code_of(catalogues.suffix(path)[1:])], folder)
     return sorted(pairs)
 
 
@@ -356,11 +359,6 @@ def _by_language(
         if (stem, target) not in sides:
             raise ValueError(f"{path} has no counterpart in {target}{_content_of(folder)}")
     return [(path, sides[stem, target]) for stem, path in by_stem.items()]
-
-
-def _suffix(path: Path) -> str:
-    """Returns the suffix before that of a compression."""
-    return Path(compression.name(path)).suffix
 
 
 def describe_misplaced(path: Path) -> str:

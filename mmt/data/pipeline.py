@@ -22,7 +22,7 @@ from mmt.data.cache.manifest import Manifest
 from mmt.data.curriculum import CurriculumSampler
 from mmt.data.denoising import Denoising
 from mmt.data.ledger import Ledger
-from mmt.data.mixing import Mixing
+from mmt.data.mixing import Mixing, is_monolingual
 from mmt.data.packing import Batch, Row
 from mmt.data.process_batches import ProcessBatches, ProcessRows, WorkerBatches, check_workers
 from mmt.data.schedule import Schedule, ScheduleState
@@ -116,7 +116,7 @@ def eval_batches(
     """Returns the batches of a split, one example per row, in the cache's order.
 
     They are finite and can be iterated any number of times. The last batch is padded with empty
-    rows, which have no weight.
+    rows, which have no weight. Monolingual text is left out.
 
     Args:
       split: 'validation', 'test' or 'train'.
@@ -132,6 +132,8 @@ def eval_batches(
         raise ValueError(f"limit must be positive, or None for all examples, got {limit}")
     cache = open_cache(Path(cache_dir))
     codes = Mixing(languages=languages).choose(cache.manifest.languages)
+    if split == "train":  # the other splits have no monolingual text
+        codes = [code for code in codes if not is_monolingual(code)]
     return EvalBatches(Split(cache, split, codes, feature_lengths), process, limit)
 
 

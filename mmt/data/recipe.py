@@ -11,6 +11,7 @@ from pathlib import Path
 from mmt.data import cache, corpora
 from mmt.data import vocabulary as vocab
 from mmt.data.cache import origins
+from mmt.data.entries import MONOLINGUAL
 from mmt.run import Run
 from mmt.system.data_root import data_root
 
@@ -90,8 +91,14 @@ class CacheConfig:
             return  # the names of a module's tasks are known when the cache is built
         else:
             corpus = corpora.load(self.corpus)
+            codes = {"train": corpus.languages}
+            if self.mixture.endswith(("_monolingual", "_mixed")):
+                codes[MONOLINGUAL] = corpus.monolingual
             table = tuple(
-                (code, name) for code in corpus.languages for name in corpus.entries(code, "train")
+                (code, name)
+                for split in codes
+                for code in codes[split]
+                for name in corpus.entries(code, split)
             )
         origins.check_corpora(names, [name for _, name in table])
         if all(origins.in_corpora(name, names) for _, name in table):

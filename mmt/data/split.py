@@ -81,7 +81,7 @@ class Split:
             self._lengths.append(lengths)
             self._ids.append(cache.manifest.languages.index(code))
             self._readers[self._ids[-1]] = cache.records(code, split)
-            if alignment and not is_monolingual(code):
+            if alignment and cache.has_text and not is_monolingual(code):
                 self._alignments[self._ids[-1]] = alignments.Alignments(cache, code)
         self._warn(split, left_out)
         emptied = [code for code in languages if kept_counts.get(code) == 0]
@@ -121,7 +121,7 @@ class Split:
         return PackedExample(draw, self._ids[language], record, source + 1, target + 1)
 
     def preceding(self, language: int, index: int, max_lines: int) -> list[PackedExample]:
-        """Returns the lines before an example in its document, at most `most`, the last one last.
+        """Returns at most `max_lines` lines before an example in its document, the last one last.
 
         They may be too long for a row.
         """

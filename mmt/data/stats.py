@@ -20,6 +20,8 @@ def stats(corpus: Corpus, temperature: float = 5.0) -> list[dict[str, str | int 
     `source_characters` and `target_characters` (code points), and `length_ratio`, the median of
     target / source characters. `share` is the language's mixing rate at this temperature.
     """
+    if not corpus.languages:
+        raise ValueError(f"corpus {corpus.name} has no [train] pairs to count")
     rows: list[dict[str, str | int | float]] = []
     counts: dict[str, int] = {}
     for code in corpus.languages:

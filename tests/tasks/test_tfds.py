@@ -221,3 +221,13 @@ def test_opus100_is_prepared_from_its_archive(tmp_path, monkeypatch):
         assert {(example[code].decode(), example["en"].decode()) for example in read} == {
             (f"{code} train {number}\u2028", f"en train {number}\u2028") for number in range(3)
         }
+
+
+def test_a_reversed_corpus_swaps_the_sides(prepared):
+    sets = {"deu_Latn": tasks_tfds.TfdsSet("tiny_pairs/plain:1.0.0", "de", "en")}
+    corpus = tasks_tfds.tfds_corpus("swapped", sets, target="eng_Latn")
+    pairs = [pair[:2] for pair in corpus.pairs("deu_Latn", "test")]
+    assert sorted(pairs) == sorted(PAIRS[30:])
+    swapped = corpus.reversed()
+    assert [pair[:2] for pair in swapped.pairs("deu_Latn", "test")] == [p[::-1] for p in pairs]
+    assert swapped.hash() != corpus.hash()  # its vocabulary has a tag of each language

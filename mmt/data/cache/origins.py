@@ -4,8 +4,13 @@ A corpus is an entry of a corpus's description. The manifest has a `CorpusOrigin
 corpus; `mmt.data.cleaning.provenance` makes them.
 """
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
 
 from mmt import suggest
 
@@ -63,6 +68,25 @@ def in_corpora(name: str, corpora: Iterable[str]) -> bool:
     (True, False)
     """
     return any(name == corpus or name.startswith(f"{corpus}/") for corpus in corpora)
+
+
+def columns(
+    runs: Iterable[Sequence[Any]], follows: Bool[np.ndarray, "n"] | None
+) -> Iterator[tuple[Any, ...]]:
+    """Yields the further columns of `cache.Tokens` of each example; nothing without names.
+
+    Args:
+      runs: (corpus name, examples) of a language and split, from `Manifest.corpora`.
+      follows: of the same, from `Cache.follows`.
+
+    >>> list(columns([("news", 1), ("web", 2)], np.array([False, False, True])))
+    [('news', False), ('web', False), ('web', True)]
+    """
+    names = itertools.chain.from_iterable(itertools.repeat(name, n) for name, n in runs)
+    if follows is None:
+        yield from zip(names)
+    else:
+        yield from zip(names, map(bool, follows), strict=False)
 
 
 def check_corpora(corpora: Iterable[str], known: Iterable[str]) -> None:

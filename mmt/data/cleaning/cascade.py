@@ -47,7 +47,11 @@ class Cleaner:
         ]
 
     def __call__(self, pair: Pair) -> Outcome:
-        """Returns the kept pair, or the reason for dropping it; an empty side is always dropped."""
+        """Returns the kept pair, or the reason for dropping it.
+
+        An empty side is always dropped, and a side with a NUL, which readers refuse, that no rule
+        has removed.
+        """
         changed: list[str] = []
         dropped = _empty(pair)
         for name, rule in self._rules:
@@ -59,7 +63,7 @@ class Cleaner:
             elif result is not pair:
                 changed.append(name)
                 pair, dropped = result, _empty(result)
-        return Outcome(dropped or pair, tuple(changed))
+        return Outcome(dropped or _with_nul(pair) or pair, tuple(changed))
 
     def steps(self, pair: Pair) -> Iterator[tuple[str, Pair | Dropped]]:
         """Yields each rule and its result, up to the first that drops the pair."""
@@ -254,6 +258,13 @@ def _empty(pair: Pair) -> Dropped | None:
     for side, text in (("source", pair.source), ("target", pair.target)):
         if not text or text.isspace():
             return Dropped("empty", f"the {side} is empty")
+    return None
+
+
+def _with_nul(pair: Pair) -> Dropped | None:
+    for side, text in (("source", pair.source), ("target", pair.target)):
+        if "\0" in text:
+            return Dropped("nul", f"the {side} has a NUL character")
     return None
 
 

@@ -256,6 +256,7 @@ def _filter(
     pair_rules = {name: settings[name] for name in settings if name not in rulebook.TOGETHER}
     cleaner = Cleaner(pair_rules, job.rule_context(item.language, learnt=learnt.get(item.language)))
     tally = Tally()
+    has_ids = job.files(item).join  # keys of catalogues may repeat, and have tabs
     with packed(job.file("part", item, ".tsv.zst")) as write, packed(overlap_file) as write_overlap:
         for pair in job.pairs(item):
             outcome = cleaner(pair)
@@ -263,7 +264,7 @@ def _filter(
             if isinstance(outcome.result, Pair):
                 kept = outcome.result
                 texts = map(overlap_list.cell, (kept.source, kept.target))
-                write("\t".join((str(pair.line), pair.id, *texts)))
+                write("\t".join((str(pair.line), pair.id if has_ids else "", *texts)))
             elif row := overlap_list.row(pair, outcome.result):
                 write_overlap(row)
             if tally.read % _EVERY == 0 and item.split == "train":
@@ -333,7 +334,9 @@ def _stem(job: CleaningJob, item: EntryWork) -> str:
 def _describe(job: CleaningJob, items: Iterable[EntryWork]) -> None:
     """Writes the `corpus.toml`."""
     corpus = job.corpus
-    text = [f"name = {json.dumps(corpus.name)}", f"target = {json.dumps(corpus.target)}"]
+    facts = {key: getattr(corpus, key) for key in ("name", "target", "domain", "licence")}
+    facts = {key: json.dumps(fact, ensure_ascii=False) for key, fact in facts.items() if fact}
+    text = [f"{key} = {fact}" for key, fact in facts.items()]
     tables: dict[str, dict[str, list[str]]] = {}
     for item in items:
         stem, name = _stem(job, item), json.dumps(job.name(item), ensure_ascii=False)

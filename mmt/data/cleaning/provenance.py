@@ -107,12 +107,7 @@ def _origin(
 
 def _report(file: Path) -> Report | None:
     """Returns the report of a cleaned corpus, or None without one."""
-    if not file.is_file():
-        return None
-    try:
-        return Report.read_from(file)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"{file} is damaged ({error}): clean the corpus again") from error
+    return Report.read_from(file) if file.is_file() else None
 
 
 @functools.lru_cache(maxsize=1 << 16)  # languages often share the English file

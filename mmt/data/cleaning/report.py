@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
@@ -148,8 +149,14 @@ class Report:
 
     @classmethod
     def read_from(cls, file: Path) -> "Report":
-        """Reads a `report.json` of `write`."""
-        content = json.loads(file.read_text(encoding="utf-8"))
+        """Reads a `report.json` of `write`. Raises ValueError for any other file."""
+        try:
+            return cls._from_json(json.loads(file.read_text(encoding="utf-8")))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"{file} is damaged ({error}): clean the corpus again") from error
+
+    @classmethod
+    def _from_json(cls, content: Any) -> "Report":
         tallies = {
             (entry["language"], entry["corpus"]): Tally.from_json(entry)
             for entry in content["entries"]

@@ -210,7 +210,7 @@ def _checked(rule: str, settings: Mapping[str, Any], location: str) -> dict[str,
             )
     try:
         RULES[rule](RuleContext("eng_Latn", "eng_Latn"), **checked)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise ValueError(f"{location}: {rule}: {error}") from None
     return checked
 

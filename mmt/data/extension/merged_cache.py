@@ -8,11 +8,10 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from mmt.data import cache
 from mmt.data import vocabulary as vocab
-from mmt.data.cache import Cache
+from mmt.data.cache import Cache, origins
 from mmt.data.cache.manifest import Manifest
 from mmt.data.cleaning import provenance
 from mmt.data.corpora import Corpus
@@ -83,15 +82,7 @@ class MergedCache:
         new_vocabulary = Vocabulary.load(source)
         records = self.old.records(language, split)
         runs = self.old.manifest.corpora.get(split, {}).get(language, [])
-        follows = self.old.follows(language, split)
-        origins: Iterator[tuple[Any, ...]] = itertools.chain.from_iterable(
-            itertools.repeat((name,), n) for name, n in runs
-        )
-        if follows is not None:
-            origins = (
-                (*name, bool(follows_previous))
-                for name, follows_previous in zip(origins, follows, strict=True)
-            )
+        columns = origins.columns(runs, self.old.follows(language, split))
         for start in range(0, len(records), _BATCH_TEXTS):
             batch = [records[i] for i in range(start, min(start + _BATCH_TEXTS, len(records)))]
             old_ids = [record["inputs"].tolist() for record in batch]
@@ -103,7 +94,7 @@ class MergedCache:
                 changed = ids == old_encoding and ids != new_encoding
                 self.changed += changed and split == "train"
                 inputs = new_encoding if changed else ids
-                yield inputs, record["targets"].tolist(), *next(origins, ())
+                yield inputs, record["targets"].tolist(), *next(columns, ())
 
     def _new_examples(
         self, split: str, language: str, vocabularies: Mapping[str, Path]

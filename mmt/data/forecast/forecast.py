@@ -170,7 +170,8 @@ class Estimated(Cache):
     def of(cls, corpus: Corpus, components: Mapping[str, tuple[str, str]]) -> "Estimated":
         """Returns components, each a language and split of a corpus; ValueError if all are empty.
         """
-        counts = {code: corpus.count(*component) for code, component in components.items()}
+        corpora = {code: corpus.counts(*component) for code, component in components.items()}
+        counts = {code: sum(pairs for _, pairs in runs) for code, runs in corpora.items()}
         held_out = {
             code: corpus.count(language, "validation")
             for code, (language, kind) in components.items()
@@ -189,6 +190,7 @@ class Estimated(Cache):
             name=corpus.name, target=corpus.target, languages=tuple(sorted(components)),
             counts={"train": counts, "validation": held_out}, corpus_hash="", vocabulary_hash={},
             vocabulary_size={},
+            corpora={"train": {code: [*map(list, runs)] for code, runs in corpora.items()}},
         )  # fmt: skip
         return cls(corpus.root, manifest, sampled)
 

@@ -5,7 +5,6 @@ suffix determines the format, before that of a compression (`.gz`, `.zip`, …: 
 """
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy as np
 from mmt.data.readers import catalogues, gettext, records, xml
 from mmt.data.readers import lines as readers_lines
 from mmt.data.readers.files import Files, Sides
-from mmt.system import compression
 
 
 class Reader(NamedTuple):
@@ -70,7 +68,7 @@ def reader(files: Files) -> Reader:
         return _JOINED if files.join else _PARALLEL
     if files.source.is_dir():
         return _DATASET
-    return READERS.get(Path(compression.name(files.source)).suffix, _TSV)
+    return READERS.get(catalogues.suffix(files.source), _TSV)
 
 
 def read(files: Files) -> Iterator[Sides]:

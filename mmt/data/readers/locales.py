@@ -6,6 +6,8 @@
 A path without a code, such as `values/strings.xml` or `Base.lproj/…`, has the target language.
 """
 
+import itertools
+import json
 import re
 from pathlib import Path, PurePosixPath
 
@@ -23,10 +25,18 @@ def languages(root: Path, target: str) -> list[str]:
     codes = {code for by_code in _templates(root).values() for code in by_code if code}
     for path in _files(root):
         if catalogues.suffix(path) in _MULTILINGUAL:
-            names = re.findall(r'"([\w-]+)"\s*:\s*\{\s*"(?:stringUnit|variations)"',
-                               compression.whole(path).decode("utf-8", "replace"))  # fmt: skip
-            codes |= set(filter(None, map(code_of, names)))
+            codes |= set(filter(None, map(code_of, _names_of_catalog(path))))
     return sorted(codes - {target})
+
+
+def _names_of_catalog(path: Path) -> set[str]:
+    """Returns the names of the languages of a String Catalog."""
+    try:
+        catalog = json.loads(compression.whole(path))
+        texts = [entry.get("localizations", {}) for entry in catalog["strings"].values()]
+        return {str(catalog.get("sourceLanguage", "")), *itertools.chain.from_iterable(texts)}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path}: no String Catalog: {error!r}") from None
 
 
 def pairs(root: Path, source: str, target: str) -> list[tuple[Path, Path | None]]:
@@ -52,7 +62,8 @@ def pairs(root: Path, source: str, target: str) -> list[tuple[Path, Path | None]
 def _files(root: Path) -> list[Path]:
     if not root.is_dir():
         raise ValueError(f"no folder {root}")
-    return [path for path in sorted(root.rglob("*")) if path.is_file() and path.name[0] != "."]
+    paths = [path for path in sorted(root.rglob("*")) if path.is_file()]
+    return [path for path in paths if not any(p[0] == "." for p in path.relative_to(root).parts)]
 
 
 def _templates(root: Path) -> dict[str, dict[str, Path]]:
@@ -61,7 +72,7 @@ def _templates(root: Path) -> dict[str, dict[str, Path]]:
     for path in _files(root):
         if catalogues.suffix(path) not in (*catalogues.MONOLINGUAL, *_BILINGUAL):
             continue
-        template, code = _split(path.relative_to(root))
+        template, code = _split(path.relative_to(root).with_name(compression.name(path)))
         by_code = templates.setdefault(template, {})
         if code in by_code:
             raise ValueError(f"{by_code[code]} and {path} are both of {code or 'no language'}")
@@ -70,7 +81,7 @@ def _templates(root: Path) -> dict[str, dict[str, Path]]:
 
 
 def _split(path: Path) -> tuple[str, str]:
-    """Returns a path with `*` for the code of its language, and the code.
+    """Returns a path, without compression, with `*` for the code of its language, and the code.
 
     >>> _split(Path("values-de-rAT/strings.xml")), _split(Path("app_de.arb"))
     (('values/strings.xml', 'deu_Latn'), ('app.arb', 'deu_Latn'))
@@ -84,7 +95,7 @@ def _split(path: Path) -> tuple[str, str]:
             return "/".join(parts), code
     if len(parts) > 1 and parts[-2] == "Base.lproj":
         parts[-2] = "*"
-    name = PurePosixPath(compression.name(path))
+    name = PurePosixPath(path.name)
     starts = [0, *(mark.end() for mark in re.finditer("[._-]", name.stem))]
     for start in starts:
         if code := _code(name.stem[start:]):

@@ -18,6 +18,8 @@ TAG = 1 << 24  # bytes of a tag or comment
 _CODES = frozenset("ph bpt ept it ut".split())
 # states of an XLIFF 1.2 `target` that is not translated
 _UNDONE = frozenset("new needs-translation".split())
+# elements of XLIFF whose `translate` holds for all elements inside
+_INHERITED = frozenset("file group unit trans-unit segment".split())
 
 
 def tmx(files: Files) -> Iterator[Sides]:
@@ -35,7 +37,8 @@ def tmx(files: Files) -> Iterator[Sides]:
 def xliff(files: Files) -> Iterator[Sides]:
     """Yields every translated unit (1.2: `trans-unit`, 2.x: `segment`), in either direction.
 
-    Units with a missing or empty target, marked `translate="no"`, or marked as new are skipped.
+    Units with a missing or empty target, or marked as new, are skipped. So are those that are
+    marked `translate="no"`, themselves or by an element around them.
     """
     return _Xliff(files).sides()
 
@@ -182,9 +185,12 @@ class _Xliff(_Units):
         self.texts: dict[str, str] = {}
         self.order: tuple[str, ...] = ()  # 'source' and 'target' in the entry's order
         self.inside = self.is_untranslated = False
+        self.translate = ["yes"]  # of the elements around, the innermost last
         self.skipped = 0  # depth inside alternatives, which are not the unit's texts
 
     def open(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag in _INHERITED:
+            self.translate.append(attributes.get("translate") or self.translate[-1])
         if tag in ("file", "xliff"):
             names = (("source-language", "srcLang"), ("target-language", "trgLang"))
             languages = [attributes.get(v1) or attributes.get(v2) or "" for v1, v2 in names]
@@ -194,7 +200,7 @@ class _Xliff(_Units):
             self.skipped += 1
         elif tag in ("trans-unit", "segment"):
             self.number, self.texts, self.inside = self.number + 1, {}, True
-            self.is_untranslated = attributes.get("translate") == "no"
+            self.is_untranslated = self.translate[-1] == "no"
             if not self.order:
                 raise ValueError(
                     f"{self._location()}: no source-language (2.x: srcLang) before a unit"
@@ -205,6 +211,8 @@ class _Xliff(_Units):
             self._begin_text()
 
     def close(self, tag: str, text: str) -> None:
+        if tag in _INHERITED:
+            self.translate.pop()
         if tag in ("source", "target") and self.inside and not self.skipped:
             self.texts[tag] = text
         elif tag == "alt-trans":

@@ -90,3 +90,28 @@ def test_too_few_pieces_or_no_pairs_are_errors(opened):
         bilingual_cache(opened, "deu_Latn", {"source": 260, "target": 260})
     with pytest.raises(ValueError, match="no training pairs of fra_Latn"):
         bilingual_cache(opened, "fra_Latn", SIZES)
+
+
+def test_documents_stay(tmp_path):
+    """The modifier `context` needs them; a cache of an earlier version has none."""
+    file = tmp_path / "a.model"
+    texts = [text for pair in TEXTS["deu_Latn"] for text in pair]
+    vocabulary.train(texts, file, size=390, tags=["<2eng>"])
+    words = vocabulary.Vocabulary.load(file)
+
+    def shared(documents):
+        def examples():
+            for i, (source, target) in enumerate(TEXTS["deu_Latn"]):
+                follows = (i % 3 > 0,) * documents
+                yield words.encode(source), words.encode(target), "talks", *follows
+
+        cache.build(
+            tmp_path / "toy", {("train", "deu_Latn"): examples}, name="toy", target="eng_Latn",
+            corpus_hash="abc", vocabularies={"source": file, "target": file},
+        )  # fmt: skip
+        return cache.open_cache(tmp_path / "toy")
+
+    assert bilingual_cache(shared(False), "deu_Latn", SIZES).follows("deu_Latn", "train") is None
+    bilingual = bilingual_cache(shared(True), "deu_Latn", SIZES)
+    follows = bilingual.follows("deu_Latn", "train")
+    assert follows is not None and follows.tolist() == [i % 3 > 0 for i in range(9)]

@@ -322,3 +322,33 @@ def test_documents_have_no_sample_and_no_half_empty_line(folder):
     (folder / "swh.tsv").write_text("eins\tone\n\ttwo\n", "utf-8")
     with pytest.raises(ValueError, match="swh.tsv:2: the source side is empty"):
         list(described('{ pairs = "swh.tsv", documents = true }').pairs("swh", "train"))
+
+
+def test_an_unknown_language_beside_a_folder_of_locales_has_its_line(tmp_path):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "corpus.toml").write_text(
+        '[train]\n"*" = { locales = "app" }\nGermna = "a.tsv"\n'
+    )
+    with pytest.raises(ValueError, match=r"corpus\.toml:3: language: .*nearest: German"):
+        corpora.load(tmp_path)
+
+
+def test_a_reversed_test_set_has_its_languages(tmp_path):
+    (tmp_path / "a.tsv").write_text("eins\tone\n")
+    (tmp_path / "corpus.toml").write_text('[test]\ndeu = "a.tsv"\n')
+    corpus = corpora.load(tmp_path).reversed()
+    assert corpus.languages == ("deu_Latn",)
+    assert [pair[:2] for pair in corpus.pairs("deu", "test")] == [("one", "eins")]
+
+
+def test_parts_of_a_reversed_corpus_have_no_empty_entry(tmp_path):
+    for name in "abc":
+        (tmp_path / f"{name}.tsv").write_text(f"{name} eins\t{name} one\n")
+    (tmp_path / "corpus.toml").write_text(
+        '[train]\ndeu = ["a.tsv", { pairs = "b.tsv", back_translated = true }, "c.tsv"]\n'
+    )
+    corpus = corpora.load(tmp_path).reversed()
+    entries = corpus.entries("deu", "train")
+    assert entries == ("a.tsv", "c.tsv")
+    parts = [corpus.part(index, len(entries)) for index in range(len(entries))]
+    assert [pair.corpus for part in parts for pair in part.pairs("deu", "train")] == [*entries]

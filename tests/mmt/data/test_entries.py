@@ -175,3 +175,31 @@ def test_a_folder_without_pairs_is_an_error_with_its_files(corpus):
     (root / "a.tmx").write_text("x")
     with pytest.raises(ValueError, match=r"a\.tmx: a \.tmx file has both sides; write pairs"):
         corpus('{ source = "a.tmx", target = "moses/d.eng" }')
+
+
+def test_a_glob_is_read_in_a_folder_with_brackets(tmp_path):
+    root = tmp_path / "news [2024]*"
+    for name in ("a.de", "a.en", "x/y/b.de", "x/y/b.en"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{name}\n")
+    (root / "c.tsv").write_text("eins\tone\n")
+    (root / "corpus.toml").write_text(
+        '[train]\ndeu = ["*.tsv", { source = "**/?.de", target = "**/?.en" }]\n'
+        '[monolingual]\neng = "**/*.en"\n'
+    )
+    corpus = corpora.load(root)
+    assert [pair[:2] for pair in corpus.pairs("deu", "train")] == [
+        ("eins", "one"), ("a.de", "a.en"), ("x/y/b.de", "x/y/b.en")
+    ]  # fmt: skip
+    assert corpus.entries("eng", "monolingual") == ("a.en", "x/y/b.en")
+
+
+def test_a_suffix_in_upper_case_is_known(tmp_path):
+    (tmp_path / "A.JSONL").write_text('{"source": "eins", "target": "one"}\n')
+    (tmp_path / "corpus.toml").write_text(
+        '[train]\ndeu = "A.JSONL"\nfra = { source = "A.JSONL", target = "A.JSONL" }\n'
+    )
+    with pytest.raises(ValueError, match=r"a \.jsonl file has both sides; write pairs = "):
+        corpora.load(tmp_path)
+    (tmp_path / "corpus.toml").write_text('[train]\ndeu = "A.JSONL"\n')
+    assert [pair[:2] for pair in corpora.load(tmp_path).pairs("deu", "train")] == [("eins", "one")]

@@ -368,3 +368,18 @@ def test_fewer_held_out_batches_have_fewer_examples_of_every_language(directory)
     assert len(counts) == len(COUNTS) and counts[4] == 11
     assert {counts[n] for n in range(4)} == {min(counts[0], 160)}
     assert sum(counts.values()) + len(COUNTS) > 160
+
+
+def test_evaluation_of_training_examples_has_no_monolingual_text(tmp_path):
+    vocab.train(["Zug train"] * 9, tmp_path / "v.model", size=300, tags=["<extra_id_0>"])
+    sides = {"deu_Latn": [[5, 6]] * 2, "deu_Latn.monolingual": [[], [5, 6, 7]]}
+    cache.build(
+        tmp_path / "mixed",
+        {("train", code): (lambda pair=pair: iter([pair] * 3)) for code, pair in sides.items()},
+        name="toy", target="eng_Latn", corpus_hash="1",
+        vocabularies=dict.fromkeys(("source", "target"), tmp_path / "v.model"),
+    )  # fmt: skip
+    seen = evaluated(tmp_path / "mixed", split="train")
+    assert seen.languages() == ["deu_Latn"]
+    (batch,) = seen
+    assert batch["decoder_segment_ids"].tolist() == [[1, 1, 1] + [0] * 17] * 3 + [[0] * 20]

@@ -128,3 +128,15 @@ def test_corpora_to_leave_out_are_those_of_the_description_or_of_the_cache(tmp_p
 def test_a_cache_that_names_no_corpora_cannot_leave_one_out(cached):
     with pytest.raises(ValueError, match="the cache names no corpora .* build it again"):
         cached[0].check_leave_out(["de.tsv"])
+
+
+def test_monolingual_text_to_leave_out_is_that_of_the_description(tmp_path):
+    (tmp_path / "a.tsv").write_text("Zug\ttrain\n")
+    (tmp_path / "a.txt").write_text("train\n")
+    (tmp_path / "corpus.toml").write_text(
+        '[train]\nde = "a.tsv"\n[monolingual]\neng = { text = "a.txt", name = "web" }\n'
+    )
+    mixed = recipe.CacheConfig(str(tmp_path / "no cache"), "x_mixed", corpus=str(tmp_path))
+    mixed.check_leave_out(["web"])
+    with pytest.raises(ValueError, match="no corpus 'web' in the training data; known: a.tsv"):
+        dataclasses.replace(mixed, mixture="x_to_eng").check_leave_out(["web"])

@@ -53,3 +53,10 @@ def test_entries_of_several_files_are_reported(folder):
     (folder / "corpus.toml").write_text('[train]\nde = "?.tsv"')
     (line,) = stats.describe_entries(corpora.load(folder))
     assert line.startswith("train deu_Latn: 0.tsv, 1.tsv, ") and line.endswith(", … (9 in total)")
+
+
+def test_a_corpus_without_training_pairs_is_named(tmp_path):
+    (tmp_path / "a.txt").write_text("train\n")
+    (tmp_path / "corpus.toml").write_text('name = "web"\n[monolingual]\neng = "a.txt"\n')
+    with pytest.raises(ValueError, match=r"corpus web has no \[train\] pairs to count"):
+        stats.stats(corpora.load(tmp_path))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import json
 import os
 import re
 import signal
@@ -333,3 +334,53 @@ def test_a_dropped_line_ends_a_document(tmp_path, ids):
     read = [(pair.source[-1], pair.follows) for pair in cleaned.pairs("deu", "train")]
     assert read == [("a", False), ("b", True), ("c", False), ("d", True), ("e", False), ("f", True)]
     assert [pair.follows for pair in corpus.pairs("deu", "train")].count(True) == 5
+
+
+def test_keys_of_a_catalogue_are_no_ids(tmp_path):
+    """Plural forms share a key, and keys may have tabs and line breaks."""
+    for language, texts in (("de", ["ein Hund", "viele Hunde", "Maus"]),
+                            ("en", ["one dog", "many dogs", "mouse"])):  # fmt: skip
+        keys = ["a_one", "a_other", "b\tc\nd"]
+        content = json.dumps(dict(zip(keys, texts, strict=True)))
+        (tmp_path / f"{language}.json").write_text(content)
+    (tmp_path / "corpus.toml").write_text(
+        '[train]\nde = { source = "de.json", target = "en.json" }\n'
+    )
+    book = rulebook.Rulebook({"": {"length": True}}, {"": "r.toml:1"})
+    prepare.prepare(corpora.load(tmp_path), tmp_path / "out", book=book, processes=1)
+    clean = corpora.load(tmp_path / "out")
+    assert [pair[:2] for pair in clean.pairs("de", "train")] == [
+        ("ein Hund", "one dog"), ("viele Hunde", "many dogs"), ("Maus", "mouse")
+    ]  # fmt: skip
+
+
+def test_a_cleaned_corpus_keeps_domain_and_licence(tmp_path):
+    (tmp_path / "a.tsv").write_text("ein Hund\tone dog\n")
+    facts = 'domain = "tales"\nlicence = "CC BY-SA \u201c4.0\u201d"\n'
+    (tmp_path / "corpus.toml").write_text(f'{facts}[train]\nde = "a.tsv"\n', "utf-8")
+    corpus = corpora.load(tmp_path)
+    prepare.prepare(corpus, tmp_path / "out", processes=1)
+    clean = corpora.load(tmp_path / "out")
+    assert (clean.domain, clean.licence) == (corpus.domain, corpus.licence)
+    assert (clean.domain, clean.licence) == ("tales", "CC BY-SA \u201c4.0\u201d")
+
+
+def test_a_nul_that_no_rule_removes_drops_its_pair(tmp_path):
+    (tmp_path / "a.tsv").write_text("ein Hund\tone dog\nKa\0tze\tcat\n")
+    (tmp_path / "corpus.toml").write_text('[train]\nde = "a.tsv"\n')
+    corpus = corpora.load(tmp_path)
+    for rule, kept in (("length", ["ein Hund"]), ("normalise", ["ein Hund", "Katze"])):
+        book = rulebook.Rulebook({"": {rule: True}}, {"": "r.toml:1"})
+        report = prepare.prepare(corpus, tmp_path / rule, book=book, processes=1)
+        clean = corpora.load(tmp_path / rule)
+        assert [pair.source for pair in clean.pairs("de", "train")] == kept
+        assert report.dropped == ({"nul": 1} if rule == "length" else {})
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"entries": 3}'])
+def test_another_report_in_the_folder_is_named(few, tmp_path, content):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/report.json").write_text(content)
+    with pytest.raises(ValueError, match=r"out/report\.json is damaged .*: clean the corpus again"):
+        prepare.prepare(few, tmp_path / "out", processes=1)
+    assert (tmp_path / "out/report.json").read_text() == content

@@ -156,3 +156,9 @@ def test_a_number_without_end_is_a_fault_of_its_file(tmp_path):
     (tmp_path / "r.toml").write_text(f"[clean]\nlength = {'9' * 5000}\n")
     with pytest.raises(ValueError, match=r"r\.toml: .*digits"):
         rulebook.read(tmp_path / "r.toml")
+
+
+def test_a_number_too_large_for_a_rule_is_named(tmp_path):
+    (tmp_path / "r.toml").write_text("[clean]\nrepeats = { characters = 5000000000 }\n")
+    with pytest.raises(ValueError, match=r"r\.toml:2: repeats: .*too large"):
+        rulebook.read(tmp_path / "r.toml")

@@ -115,3 +115,23 @@ def test_a_description_is_estimated(toy_corpus, tmp_path):
         assert names <= {"French, monolingual"}
     with pytest.raises(ValueError, match="no corpus at"):
         forecast.open_source(str(tmp_path / "nothing"))
+
+
+def test_options_that_need_a_cache_do_not_stop_a_forecast_of_a_corpus(tmp_path):
+    """Alignments are made of a cache; corpora to leave out are those of the description."""
+    for name, lines in (("a", 2), ("b", 3)):
+        (tmp_path / f"{name}.tsv").write_text(f"{name} eins\t{name} one\n" * lines)
+    (tmp_path / "corpus.toml").write_text('[train]\ndeu = ["a.tsv", "b.tsv"]\n')
+    source = forecast.open_source(str(tmp_path))
+
+    def pairs(**options):
+        made = pipeline.train_batches(
+            source, feature_lengths=forecast.LENGTHS, batch_size=2, **options
+        )
+        made.close()
+        return [row["pairs"] for row in forecast.forecast(made, 2).rows]
+
+    assert pairs(alignment=True) == [5]
+    assert pairs(leave_out=["b.tsv"]) == [2]
+    with pytest.raises(ValueError, match=r"no corpus 'c\.tsv' .* known: a\.tsv, b\.tsv"):
+        pairs(leave_out=["c.tsv"])

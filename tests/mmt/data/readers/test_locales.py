@@ -1,5 +1,6 @@
 """Folders of locales: each layout, and the corpora that they are."""
 
+import gzip
 import json
 
 import pytest
@@ -73,3 +74,30 @@ def test_two_files_of_a_language_are_refused(tmp_path):
     write(tmp_path, "de.json", "{}", "deu.json", "{}")
     with pytest.raises(ValueError, match="are both of deu_Latn"):
         locales.pairs(tmp_path, "deu_Latn", "eng_Latn")
+
+
+def test_compressed_and_hidden_files_of_a_folder(tmp_path):
+    po = f'{PO}\nmsgid "house"\nmsgstr "Haus"\n'.encode()
+    write(tmp_path, "app/en/b.json", '{"a": "dog"}', "app/.git/fr/b.json", '{"a": "chien"}')
+    write(tmp_path, "corpus.toml", '[train]\n"*" = { locales = "app" }\n')
+    (tmp_path / "app/de/LC_MESSAGES").mkdir(parents=True)
+    (tmp_path / "app/de/LC_MESSAGES/a.po.gz").write_bytes(gzip.compress(po))
+    (tmp_path / "app/de/b.json.gz").write_bytes(gzip.compress(b'{"a": "Hund"}'))
+    corpus = corpora.load(tmp_path)
+    assert corpus.languages == ("deu_Latn",)
+    read = sorted(pair[:2] for pair in corpus.pairs("de", "train"))
+    assert read == [("Haus", "house"), ("Hund", "dog")]
+
+
+def test_forms_of_a_string_catalog_are_no_languages(tmp_path):
+    """Plural forms and devices have codes of languages: `one` is Oneida, `mac` Macedonian."""
+    forms = {form: {"stringUnit": {"value": "Haus"}} for form in ("one", "other", "mac")}
+    variations = {"variations": {"plural": forms, "device": forms}}
+    strings = {"house": {"localizations": {"de": variations}}, "tree": {}}
+    catalog = json.dumps({"sourceLanguage": "fr", "strings": strings})
+    write(tmp_path, "app/a.xcstrings", catalog)
+    assert locales.languages(tmp_path / "app", "eng_Latn") == ["deu_Latn", "fra_Latn"]
+    for broken in ("[]", '{"strings": {"house": 1}}', "{"):
+        write(tmp_path, "app/a.xcstrings", broken)
+        with pytest.raises(ValueError, match=r"app/a\.xcstrings: no String Catalog"):
+            locales.languages(tmp_path / "app", "eng_Latn")

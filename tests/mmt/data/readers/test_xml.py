@@ -189,3 +189,15 @@ def test_faults_of_an_xliff_are_named(tmp_path, old, new, message):
     (tmp_path / "a.xlf").write_text(XLIFF1.replace(old, new, 1), "utf-8")
     with pytest.raises(ValueError, match=message):
         pairs(tmp_path / "a.xlf")
+
+
+@pytest.mark.parametrize("parent", ["unit", "group", "file"])
+def test_what_an_element_around_a_segment_leaves_untranslated_is_skipped(tmp_path, parent):
+    unit = "<group><unit><segment><source>{}</source><target>{}</target></segment></unit></group>"
+    units = [unit.format("eins", "one").replace("<unit>", '<unit translate="yes">')]
+    units += [unit.format("MMT", "MMT").replace(f"<{parent}>", f'<{parent} translate="no">')]
+    file = "<file>" if parent != "file" else '<file translate="no">'
+    head, tail = '<xliff version="2.0" srcLang="de" trgLang="en">', "</xliff>"
+    content = f"{head}<file>{units[0]}</file>{file}{units[1]}</file>{tail}"
+    (tmp_path / "a.xlf").write_text(content)
+    assert pairs(tmp_path / "a.xlf") == [(1, "eins", "one")]
