@@ -222,7 +222,7 @@ def _digest(path: Path) -> str:
 
 
 def _translate_file(args: argparse.Namespace) -> None:
-    from mmt import documents
+    from mmt import documents, suggest
     from mmt.system import atomic
 
     path, out = Path(args.file), Path(args.out or "")
@@ -230,6 +230,11 @@ def _translate_file(args: argparse.Namespace) -> None:
         raise ValueError("--file FILE needs --out FILE; not --corpus, --nbest or --format")
     if args.risk or args.retry or args.rerank:
         raise ValueError("--risk, --retry and --rerank are for lines, not for --file")
+    if not path.exists():
+        siblings = sorted(each.name for each in path.parent.glob("*"))
+        raise ValueError(f"{path}: no such file{suggest.hint(path.name, siblings)}")
+    if out.is_dir():
+        raise ValueError(f"--out {out} is a folder; expected the name of a file")
     if out.exists() and out.samefile(path):
         raise ValueError(f"--out is the file itself, {path}")
     document = documents.read(str(path), path.read_bytes(), _locales(args))

@@ -28,7 +28,8 @@ _INLINE = frozenset(
     "nobr object output picture q rp rt ruby s small source span strike strong sub sup svg time tt "
     "u wbr area audio video canvas embed iframe meter progress select math".split()
 )
-_OPAQUE = frozenset("code kbd samp var svg math audio video canvas object".split())
+_EMBEDDED = frozenset("svg math audio video canvas object".split())
+_OPAQUE = _EMBEDDED | frozenset("code kbd samp var".split())
 _HIDDEN = frozenset("script style template xmp noembed noframes".split())
 _VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 _RAW = frozenset("script style xmp iframe noembed noframes textarea title".split())
@@ -81,8 +82,7 @@ def tokens(name: str, content: bytes) -> Markup:
 
 
 def _role(token: Token) -> Role:
-    classes = token.attributes.get("class", "").split()
-    no = token.attributes.get("translate", "").lower() == "no" or "notranslate" in classes
+    no = _is_kept(token)
     if token.name in _HIDDEN:
         return "hidden"
     if token.name in _OPAQUE or (no and token.name in _INLINE):
@@ -94,6 +94,12 @@ def _role(token: Token) -> Role:
     return "inline" if token.name in _INLINE else "block"
 
 
+def _is_kept(token: Token) -> bool:
+    """Returns whether an element says that it is not to be translated."""
+    classes = token.attributes.get("class", "").split()
+    return token.attributes.get("translate", "").lower() == "no" or "notranslate" in classes
+
+
 def _escape(text: str) -> str:
     return escape_xml(text).replace("&#13;", "\r")  # line breaks of `pre`
 
@@ -102,9 +108,16 @@ _SYNTAX = Syntax(_role, escape=_escape, unescape=html.unescape)
 
 
 def _attributes(markup: Markup) -> Iterator[tuple[Segment, Slot]]:
-    """Yields the attributes with text for people."""
-    for token in markup.tokens:
-        if token.kind != "start" or not token.attributes:
+    """Yields the attributes with text for people, outside of what is left alone."""
+    after = 0
+    for index, token in enumerate(markup.tokens):
+        if index < after or token.kind != "start":
+            continue
+        is_embedded = token.name in _EMBEDDED and not _is_kept(token)
+        if _role(token) in ("opaque", "hidden") and not is_embedded:
+            after = token.partner
+            continue
+        if not token.attributes:
             continue
         meta = token.name == "meta" and _DESCRIBING.search(markup.text, token.start, token.end)
         for match in _ATTRIBUTE.finditer(markup.text, token.start + len(token.name) + 1, token.end):

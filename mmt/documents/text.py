@@ -53,6 +53,9 @@ def read_subtitles(name: str, content: bytes, locales: Locales = UNKNOWN) -> Tex
     timed = False
     for start, line in [*_lines(text), (len(text), "")]:
         if _TIMING.match(line):
+            if cue and text[slice(*cue[-1])].strip().isdecimal():
+                cue.pop()  # the number of this cue: no empty line is before it
+            entries += _cue(text, cue or [], escaped)
             cue, timed = [], True
         elif line.strip() and cue is not None:
             cue.append((start, start + len(line.rstrip())))

@@ -268,4 +268,6 @@ class Scheduler:
         self._set_waiting(key, entries)
         self._remove_from_queue(batch)
         self._served = max(self._served, batch[0].start)
+        if self._waiting:
+            self._changed.notify()  # another thread takes the next batch
         return key, batch

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -156,9 +157,12 @@ def write_bytes(file: Path, content: bytes) -> None:
     """Writes a file atomically."""
     with disk_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_suffix(".half")
-        unfinished.write_bytes(content)
-        unfinished.replace(file)
+        unfinished = file.with_name(f".{uuid.uuid4().hex[:12]}.half")  # no other writer has it
+        try:
+            unfinished.write_bytes(content)
+            unfinished.replace(file)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 def read_json(file: Path) -> Any:

@@ -70,16 +70,19 @@ def again(
     """Returns the translations, with risky ones replaced by better alternatives.
 
     The alternatives of a line are the n-best list of a beam of 4 without repeated 3-grams and with
-    a stronger length penalty. Of these and the first translation, the one that agrees most with all
-    is kept: minimum Bayes risk by chrF (Kumar and Byrne, 2004), where each has one vote. With a
-    `reranker`, the best one has the fewest flags, and of these the highest neural score.
+    a stronger length penalty; with a glossary, 3-grams may repeat, since a term may. Of these and
+    the first translation, the one that agrees most with all is kept: minimum Bayes risk by chrF
+    (Kumar and Byrne, 2004), where each has one vote. With a `reranker`, the best one has the fewest
+    flags, and of these the highest neural score.
     """
     risky = [i for i, line in enumerate(translations) if is_risky(line, calibration)]
     best = list(translations)
     texts = [translations[i].source for i in risky]
+    no_repeat_ngram = decoding.no_repeat_ngram if options.get("glossary") else 3
     careful = dataclasses.replace(
-        decoding, beam=4, nbest=4, alpha=1.0, temperature=None, no_repeat_ngram=3
-    )
+        decoding, beam=4, nbest=4, alpha=1.0, temperature=None, top_k=0, top_p=1.0,
+        no_repeat_ngram=no_repeat_ngram,
+    )  # fmt: skip
     alternatives = _translated(translator, texts, careful, options)
     for i, alternative in zip(risky, alternatives, strict=True):
         assessed = risk.assess(
@@ -96,15 +99,15 @@ def again(
 
 def _each(translation: Translation) -> list[Translation]:
     """Returns a translation for each hypothesis of a line."""
-    return [
-        translation._replace(
-            hypotheses=(hypothesis,),
-            pieces=tuple(
-                piece._replace(hypotheses=(piece.hypotheses[rank],)) for piece in translation.pieces
-            ),
-        )
-        for rank, hypothesis in enumerate(translation.hypotheses)
-    ]
+    return [_only(translation, rank) for rank in range(len(translation.hypotheses))]
+
+
+def _only(translation: Translation, rank: int) -> Translation:
+    """Returns the translation with one hypothesis; its pieces, and theirs, have the same."""
+    return translation._replace(
+        hypotheses=(translation.hypotheses[rank],),
+        pieces=tuple(_only(piece, rank) for piece in translation.pieces),
+    )
 
 
 def most_agreeing(texts: Sequence[str]) -> int:

@@ -25,17 +25,20 @@ _Entry = tuple[Segment, Slot]
 
 
 def read_xliff(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocument:
-    """Returns the units of XLIFF; those marked `translate="no"` are left out."""
+    """Returns the units of XLIFF; those marked `translate="no"`, or in such a group, are left out.
+    """
     markup = _rooted(name, content, "xliff")
     entries = []
-    unit: Mapping[str, str] = {}  # attributes of the `unit` around a segment of XLIFF 2
-    for index in markup.elements("unit", "trans-unit", "segment"):
-        attributes = markup.tokens[index].attributes
-        if markup.tokens[index].name == "unit":
-            unit = attributes
+    open_: list[tuple[int, Mapping[str, str]]] = []  # ends of the elements around, attributes
+    for index in markup.elements("file", "group", "unit", "trans-unit", "segment"):
+        token = markup.tokens[index]
+        while open_ and open_[-1][0] < index:
+            open_.pop()
+        attributes = {**(open_[-1][1] if open_ else {}), **token.attributes}
+        open_.append((token.partner, attributes))
+        if token.name in ("file", "group", "unit"):
             continue
         named = {markup.tokens[child].name: child for child in markup.children(index)}
-        attributes = {**unit, **attributes}
         if "source" not in named or attributes.get("translate") == "no":
             continue
         key = attributes.get("id", "")

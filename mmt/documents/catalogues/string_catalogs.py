@@ -38,6 +38,10 @@ def read(name: str, content: bytes, locales: Locales) -> TextDocument:
     strings = tree.member("strings")
     entries: list[_Entry] = []
     for key, entry in strings.value if strings and isinstance(strings.value, list) else []:
+        for node in (entry, entry.member("localizations")):
+            if node and text[node.start] != "{":
+                line = text.count("\n", 0, node.start) + 1
+                raise ValueError(f"{name}:{line}: the entry {key!r} is no String Catalog's")
         translatable = entry.member("shouldTranslate")
         if translatable is None or text[translatable.start : translatable.end] != "false":
             entries += _string(text, key, entry, locales, own, escape)
@@ -153,12 +157,16 @@ def _units(node: JsonNode, form: str) -> Iterator[tuple[str, JsonNode]]:
         yield form, value
     for group in ("variations", _SUBSTITUTIONS):
         members = node.member(group)
-        for kind, variants in members.value if members and members.value else []:
+        for kind, variants in _members(members):
             if group == _SUBSTITUTIONS:  # numbers of a text, each with its plural forms
                 yield from _units(variants, ".".join(filter(None, (form, group, kind))))
                 continue
-            for name, variant in variants.value or []:
+            for name, variant in _members(variants):
                 yield from _units(variant, ".".join(filter(None, (form, kind, name))))
+
+
+def _members(node: JsonNode | None) -> list[tuple[str, JsonNode]]:
+    return node.value if node and isinstance(node.value, list) else []
 
 
 def _unit(

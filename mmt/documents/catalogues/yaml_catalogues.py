@@ -139,7 +139,7 @@ def _of_mapping(
     space = ", " if mapping.flow_style else "\n" + " " * key.start_mark.column
     for form in change.added if value.tag == _STRING and has_letters(value.value) else ():
         write = functools.partial(_new_form, form, value.style or "", space)
-        name = ".".join(path[1:] if code_of(path[0]) else path)
+        name = ".".join(path[1:] if path and code_of(path[0]) else path)
         entries.append(
             (Segment(MarkedText(value.value), name, form), Slot(start, start, write, None))
         )

@@ -90,6 +90,19 @@ def test_a_file_is_translated_by_the_command(toy_run, tmp_path, mmt_command):
     assert page.read_text() == "<p>eins <b>zwei</b></p><p>12</p>"
 
 
+def test_a_missing_file_and_a_folder_as_output_are_refused_before_the_model_is_loaded(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(translate_commands, "_load_translator", lambda args: pytest.fail("loaded"))
+    page = tmp_path / "page.html"
+    page.write_text("<p>eins")
+    command = ["translate", "--model", f"{OLD}/toy", "--file"]
+    assert main([*command, f"{tmp_path}/pagee.html", "--out", f"{tmp_path}/b.html"]) == 1
+    assert "pagee.html: no such file; nearest: page.html" in capsys.readouterr().err
+    assert main([*command, f"{page}", "--out", f"{tmp_path}"]) == 1
+    assert f"--out {tmp_path} is a folder" in capsys.readouterr().err
+
+
 def test_a_file_is_translated_sentence_by_sentence_by_the_rules_of_its_language(
     tmp_path, monkeypatch
 ):

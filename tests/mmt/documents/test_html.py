@@ -41,6 +41,10 @@ def test_text_for_people_is_translated():
         ("<div><p class=notranslate>a</div>b", ["b"]),
         ("<p translate=NO>a <p>b</p> c</p>d", ["d"]),
         ("a <code>b<p>c</p>", ["a"]),
+        ("<p translate=no title='a'><img alt='b'></p><img alt='c'>", ["c"]),
+        ("<i class=notranslate title='a'>b</i><img translate=no alt='c'><img alt='d'>", ["d"]),
+        ("<script title='a'></script><template><img alt='b'></template>", []),
+        ("<svg aria-label='a'></svg><svg translate=no aria-label='b'></svg>", ["a"]),
     ],
 )
 def test_what_belongs_to_the_text(page, expected):

@@ -43,3 +43,12 @@ def test_the_head_of_webvtt_names_the_new_language():
         document = text.read_subtitles("a.vtt", captions, locales(source, "en"))
         assert document.write([None]) == captions
         assert new in document.write([MarkedText("Language: de")])
+
+
+def test_cues_without_an_empty_line_between_them_are_all_translated():
+    times = "00:00:01,000 --> 00:00:02,000\n"
+    content = f"1\n{times}Eins\nzwei\n2\n{times}Drei\n3\n{times}1984\n"
+    document = text.read_subtitles("a.srt", content.encode())
+    assert [segment.source.text for segment in document.segments] == ["Eins zwei", "Drei"]
+    written = document.write([MarkedText("One two"), MarkedText("Three")]).decode()
+    assert written == f"1\n{times}One\ntwo\n2\n{times}Three\n3\n{times}1984\n"

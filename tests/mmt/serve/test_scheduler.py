@@ -102,6 +102,20 @@ def test_threads_translate_batches_at_once():
     assert [client.results[0][1] for client in clients] == ["a", "b"]
 
 
+def test_all_threads_take_batches_of_sentences_that_came_together():
+    both = threading.Barrier(2, timeout=10)  # breaks if they come one after the other
+
+    def decode(key, texts):
+        both.wait()
+        return texts
+
+    with Scheduler(decode, lambda key: 1, queue_tokens=100, threads=2) as scheduler:
+        time.sleep(0.1)  # both threads wait without a timeout
+        client = Client(scheduler, "a", "b")
+        until(lambda: len(client.results) == 2)
+    assert sorted(result for _, result in client.results) == ["a", "b"]
+
+
 def test_an_incomplete_batch_waits_for_others_but_not_long():
     decoder = Decoder()
     decoder.go.release(9)

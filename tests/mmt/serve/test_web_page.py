@@ -195,11 +195,50 @@ def test_a_glossary_goes_with_the_text_and_the_field_grows(open_page):
         with page.expect_request("**/translate") as asked:
             page.locator("#text").fill("ein\n" * 40)
         assert asked.value.post_data_json["glossary"] == "nein\tnein nein"
+        with page.expect_request("**/translate") as asked:
+            page.locator("#glossary").fill("x=1\tx=1\nHaus = house = de")
+        assert asked.value.post_data_json["glossary"] == "x=1\tx=1\nHaus\thouse\tde"
         hidden = "document.querySelector('#text').scrollHeight - {}".format(
             "document.querySelector('#text').clientHeight"
         )
         assert page.evaluate(hidden) == 0
         assert page.locator("#text").bounding_box()["height"] > 40 * 25
+
+
+def test_characters_are_counted_as_the_server_does(open_page):
+    with open_page() as page:
+        limit = page.evaluate("settings.charLimit")
+        page.locator("#text").fill("👍" * limit)
+        assert page.locator("#count").inner_text() == f"{limit:,} / {limit:,}"
+        translated(page)
+        assert not page.locator("#error").is_visible()
+
+
+def test_swapped_languages_are_stored(open_page):
+    with open_page() as page:
+        page.locator("#source").select_option("de")
+        english = "{code: 'en', name: 'English', targets: ['de'], risk: [], context: {}}"
+        page.evaluate(f"languages.push({english}); $('source').append(option('en', 'English'))")
+        page.evaluate("chooseTargets()")
+        page.locator("#swap").click()
+        assert page.evaluate("[stored.source, stored.target]") == ["en", "de"]
+
+
+def test_the_link_of_a_file_is_below_the_page(open_page):
+    with open_page() as page:
+        origin = page.evaluate("location.origin")
+        page.route(  # a proxy
+            f"{origin}/mmt/**",
+            lambda route: route.fulfill(
+                response=route.fetch(url=route.request.url.replace("/mmt/", "/"))
+            ),
+        )
+        page.goto(f"{origin}/mmt/")
+        page.locator("#source option").first.wait_for(state="attached")
+        choose_file(page)
+        link = page.get_by_role("link", name="Download the translation of a.txt")
+        link.wait_for()
+        assert link.evaluate("link => link.href").startswith(f"{origin}/mmt/download_file/")
 
 
 RECORD_FORMS = """() => {

@@ -65,3 +65,14 @@ def test_lines_and_json_are_read_as_written(tmp_path):
     atomic.write_json(tmp_path / "c/d.json", {"a": ["ü"]})
     assert atomic.read_json(tmp_path / "c/d.json") == {"a": ["ü"]}
     assert os.listdir(tmp_path / "c") == ["d.json"]
+
+
+def test_writing_a_file_touches_no_other(tmp_path):
+    (tmp_path / "a.half").write_text("of somebody else")
+    unwritable = tmp_path / "a.json"
+    unwritable.mkdir()
+    atomic.write_bytes(tmp_path / "a.html", b"page")
+    with pytest.raises(OSError, match="a.json"):
+        atomic.write_bytes(unwritable, b"{}")
+    assert sorted(os.listdir(tmp_path)) == ["a.half", "a.html", "a.json"]
+    assert (tmp_path / "a.half").read_text() == "of somebody else"

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mmt.translate import Decoding, Translator, retry
+from mmt.translate import Decoding, Glossary, Hypothesis, Translation, Translator, retry
 from mmt.translate.comet import CometModel, Reranker
+from mmt.translate.translation import join
 from tests.helpers import comet_command
 from tests.mmt.translate.test_risk import CALIBRATION
 
@@ -112,3 +113,32 @@ def test_the_split_of_lines_is_no_other_decoding(translator):
     same = dataclasses.replace(CALIBRATION, decode=str(GREEDY))
     by_sentence = dataclasses.replace(GREEDY, split="sentences")
     assert list(retry.translate(translator, LINES[:1], same, decoding=by_sentence))
+
+
+def test_samples_are_translated_again_by_a_search(translator):
+    sampled = Decoding(beam=1, temperature=1.0, top_k=5, top_p=0.9)
+    lines = list(retry.translate(translator, LINES, ALL_RISKY, decoding=sampled, retry=True))
+    assert [line.source for line in lines] == LINES
+
+
+def test_a_term_of_the_glossary_may_occur_twice(translator):
+    glossary = Glossary.parse("drei\teins zwei drei vier\n")
+    short = dataclasses.replace(GREEDY, max_length_ratio=1.0)
+    options = {"decoding": short, "glossary": glossary, "retry": True}
+    (line,) = retry.translate(translator, ["drei drei"], ALL_RISKY, **options)
+    assert line.text.lower().count("eins zwei drei vier") >= 2
+
+
+def test_an_alternative_has_the_tokens_of_its_own_pieces_of_pieces():
+    def found(source, *texts):
+        tokens = [Hypothesis(text, -1.0, (text,), (-1.0,)) for text in texts]
+        return Translation(source, tuple(tokens))
+
+    sentence = join("a b", [found("a", "A1", "A2"), found("b", "B1", "B2")])
+    texts = tuple(Hypothesis(f"{each.text} {{x}}", -1.0) for each in sentence.hypotheses)
+    line = Translation("a b {x}", texts, (sentence,))  # around a placeholder
+    for rank, only in enumerate(retry._each(line), 1):
+        (piece,) = only.pieces
+        assert only.text == f"A{rank} B{rank} {{x}}"
+        parts = [[hypothesis.tokens for hypothesis in part.hypotheses] for part in piece.pieces]
+        assert parts == [[(f"A{rank}",)], [(f"B{rank}",)]]

@@ -33,6 +33,18 @@ def test_segments_of_xliff_2():
     assert found(document) == [("u1", "Ein Haus.", None), ("u1", "Zwei", "Two")]
 
 
+def test_a_group_says_for_its_units_whether_they_are_translated():
+    units = [f'<trans-unit id="{i}" {more}><source>Ein</source></trans-unit>'
+             for i, more in enumerate(["", 'translate="yes"', ""])]  # fmt: skip
+    xliff = f'''<xliff version="1.2"><file><body><group translate="no"><group>{units[0]}</group>
+        {units[1]}</group>{units[2]}</body></file></xliff>'''
+    assert [key for key, _, _ in found(bilingual.read_xliff("a.xlf", xliff.encode()))] == ["1", "2"]
+    segment = "<segment><source>Ein</source></segment>"
+    xliff = f'''<xliff version="2.0"><file id="f"><unit id="1">{segment}</unit></file>
+        <file id="g" translate="no"><unit id="2">{segment}</unit></file></xliff>'''
+    assert [key for key, _, _ in found(bilingual.read_xliff("a.xlf", xliff.encode()))] == ["1"]
+
+
 def test_a_new_variant_of_tmx_stands_like_its_neighbour():
     document = bilingual.read_tmx("a.tmx", EXAMPLES["a.tmx"], LOCALES)
     assert found(document) == [("1", "Ein Haus", None), ("2", "Zwei", "Two")]

@@ -105,3 +105,18 @@ def test_substitutions_are_translated_where_the_localization_has_them():
     expected = localization("%#@files@ here", "%arg file", "%arg files")
     assert json.loads(new)["strings"]["k"]["localizations"]["en"] == expected
     assert not string_catalogs.read("a.xcstrings", content, locales("de", "fr")).segments
+
+
+@pytest.mark.parametrize("entry", ['"x"', "[]", '{"localizations": "x"}', '{"localizations": []}'])
+def test_an_entry_that_is_no_object_is_refused(entry):
+    content = f'{{"sourceLanguage": "de", "strings": {{\n"Ein Haus": {entry}}}}}'
+    with pytest.raises(ValueError, match="a.xcstrings:2: the entry 'Ein Haus' is no String"):
+        string_catalogs.read("a.xcstrings", content.encode(), LOCALES)
+
+
+@pytest.mark.parametrize("variations", ['"x"', '{"plural": "x"}', '{"plural": {"one": "x"}}'])
+def test_variations_that_are_no_objects_have_no_text(variations):
+    german = f'{{"localizations": {{"de": {{"variations": {variations}}}}}}}'
+    content = f'{{"sourceLanguage": "de", "strings": {{"Ein Haus": {german}}}}}'
+    document = string_catalogs.read("a.xcstrings", content.encode(), LOCALES)
+    assert [segment.source.text for segment in document.segments] == ["Ein Haus"]

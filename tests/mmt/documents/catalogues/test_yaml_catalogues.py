@@ -114,3 +114,7 @@ def test_only_a_root_key_of_the_source_is_renamed():
     assert set(written(GERMAN, "fr", "en")) == {"de"}
     assert set(written(GERMAN + "x: y\n", "de", "en")) == {"de", "x"}
     assert written("de: Text", "de", "en") == {"de": "Text!"}
+
+
+def test_forms_may_be_at_the_root():
+    assert written("other: Dateien\n", "ja", "en") == {"one": "Dateien!", "other": "Dateien!"}
