@@ -25,11 +25,12 @@ class HeldOut(Protocol):
     """Held-out batches of which each process reads only its rows (`pipeline.EvalBatches`)."""
 
     def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Rows]: ...
     def share(self, rows: Callable[[int], Sequence[range]]) -> None: ...
     def languages(self) -> Sequence[str]:
         """Returns the codes of the languages that have examples, in the order of the batches."""
 
-    def at_most(self, batches: int) -> Iterable[Rows]:
+    def at_most(self, batches: int) -> "HeldOut":
         """Returns at most `batches` batches, with fewer examples of every language."""
 
 
@@ -55,21 +56,22 @@ class _HeldOutHook:
         if not 0 <= self.budget <= 1:
             raise ValueError(f"{type(self).__name__}.budget is {self.budget}; allowed: 0 to 1")
         max_batches = max(64, int(3 * self.budget * self.period)) // self._passes
-        self._reduced = ""  # from how many batches, until it is reported
+        self._notice = ""  # printed before the first measurement
         if self.budget and isinstance(self.batches, HeldOut) and len(self.batches) > max_batches:
-            whole, self.batches = len(self.batches), self.batches.at_most(max_batches)
+            fewer = self.batches.at_most(max_batches)
             name = type(self).__name__
-            self._reduced = (
-                f"hooks.{name} measures on {max_batches:,} of {whole:,} batches, the first "
-                f"examples of each language: {name}.budget = {self.budget}, "
+            self._notice = (
+                f"hooks.{name} measures on {len(fewer):,} of {len(self.batches):,} batches, the "
+                f"first examples of each language: {name}.budget = {self.budget}, "
                 f"EVAL_PERIOD = {self.period:,}"
             )
+            self.batches = fewer
 
     def __call__(self, now: Step) -> None:
         if not now.number % self.period or now.last:
-            if self._reduced:
-                now.log.say(self._reduced)
-                self._reduced = ""
+            if self._notice:
+                now.log.say(self._notice)
+                self._notice = ""
             self._measure(now)
 
     def _measure(self, now: Step) -> None:

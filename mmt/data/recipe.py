@@ -125,19 +125,18 @@ def default_directory(
         all runs with one vocabulary share the cache.
       name: replaces both parts.
     """
+    caches = data_root() / "caches"
+    if name:
+        return str(caches / name)
     vocabulary = str(vocab_size or "own")
     if target_vocab_size:
         vocabulary += f"-{target_vocab_size}"
     if vocabulary_from:
-        vocabulary = _vocabulary_of(vocabulary_from)
-        of_older_version = _directory(f"{mixture}-{_path_of(vocabulary_from)}")
-        if of_older_version.is_dir() and not name:
+        of_older_version = caches / f"{mixture}-{_path_of(vocabulary_from)}"
+        if of_older_version.is_dir():
             return str(of_older_version)
-    return str(_directory(name or f"{mixture}-{vocabulary}"))
-
-
-def _directory(name: str) -> Path:
-    return data_root() / "caches" / name
+        vocabulary = _vocabulary_of(vocabulary_from)
+    return str(caches / f"{mixture}-{vocabulary}")
 
 
 def _vocabulary_of(run: str) -> str:
