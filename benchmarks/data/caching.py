@@ -74,11 +74,15 @@ class Bench:
         out = self.folder / f"{self.name}-{processes}-{bool(seqio_cache)}"
         return self._run("local.py", str(out), str(processes), seqio_cache)
 
-    def beam(self) -> Seconds:
-        """Returns the seconds of SeqIO's job."""
+    def beam(self, workers: int = 1) -> Seconds:
+        """Returns the seconds of SeqIO's job; several workers are processes of their own."""
+        options = f"--direct_num_workers={workers}"
+        if workers > 1:
+            options += ",--direct_running_mode=multi_processing"
         return self._run(
             "-m", "seqio.scripts.cache_tasks_main", "--module_import=my_tasks", "--min_shards=1",
             f"--tasks={self.name}_.*", f"--output_cache_dir={self.folder / 'seqio'}",
+            f"--pipeline_options=--runner=DirectRunner,{options}",
         )  # fmt: skip
 
     def _run(self, *arguments: str) -> Seconds:

@@ -1,11 +1,12 @@
 """Measures caching, starting, resuming and mixing by size, and extrapolates to 25 billion pairs.
 
-    python -m benchmarks.scale [--pairs 1e6] [--short 1e6] [--index 1e8] [--out FOLDER]
+    python -m benchmarks.scale [--pairs 1e6] [--short 1e6] [--beam 0] [--index 1e8] [--out FOLDER]
 
 Pairs are made up in a stream, in 100 languages whose sizes fall as GShard's. `--pairs` is the
 largest cache with sentences of 18 words, `--short` the largest with 3 words, with
 less to tokenise. `--index` is the largest cache that is opened but has no records: for starting and
-resuming. The mixture is measured with 100, 1,000 and 10,000 languages at 25 billion pairs.
+resuming. `--beam 1e5` adds SeqIO's Beam job with two workers (extra [beam]) up to this number. The
+mixture is measured with 100, 1,000 and 10,000 languages at 25 billion pairs.
 
 Each measurement is a process of its own, in CPU-seconds and MiB, because other work may share the
 cores. Each quantity gets a power law by least squares, without the fixed part of the smallest size.
@@ -36,6 +37,7 @@ GOAL = 25_000_000_000  # pairs of GShard's corpus
 LANGUAGES = 100
 SMALLEST = 1_000  # pairs: gives the fixed part
 MIXED = (100, 1_000, 10_000)
+WORKERS = 2  # of Beam
 
 Row = dict[str, Any]
 
@@ -62,7 +64,7 @@ def rows_of(series: str, size: int, values: costs.Values) -> list[Row]:
     ]  # fmt: skip
 
 
-def measured(pairs: int, short: int, index: int, scratch: Path) -> Iterable[list[Row]]:
+def measured(pairs: int, short: int, beam: int, index: int, scratch: Path) -> Iterable[list[Row]]:
     """Yields the rows of every measurement; its files are deleted after it."""
     for words, most in ((made_up.LONG, pairs), (made_up.SHORT, short)):
         series = f"pairs of {words} words"
@@ -71,6 +73,10 @@ def measured(pairs: int, short: int, index: int, scratch: Path) -> Iterable[list
             for cost in (costs.starting, costs.resuming, costs.reading):
                 yield rows_of(series, size, alone(cost, scratch))
             shutil.rmtree(scratch)
+    for size in powers(SMALLEST, beam):
+        seconds = alone(costs.beam_job, scratch, size, WORKERS)
+        yield rows_of(f"Beam, {WORKERS} workers", size, seconds)
+        shutil.rmtree(scratch)
     for size in powers(SMALLEST, index):
         yield rows_of("index alone", size, alone(costs.index, scratch, size, LANGUAGES))
         for cost in (costs.starting, costs.resuming):
@@ -155,7 +161,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for name, most in (("pairs", 1e6), ("short", 1e6), ("index", 1e8)):
+    for name, most in (("pairs", 1e6), ("short", 1e6), ("beam", 0), ("index", 1e8)):
         parser.add_argument(f"--{name}", type=float, default=most)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--rows", type=Path)
@@ -165,7 +171,7 @@ def main() -> None:
     else:
         rows = []
         with tempfile.TemporaryDirectory(prefix="scale-") as folder:
-            sizes = int(args.pairs), int(args.short), int(args.index)
+            sizes = int(args.pairs), int(args.short), int(args.beam), int(args.index)
             for new in measured(*sizes, Path(folder) / "cache"):
                 rows += new
                 print(*(f"{row['series']} {row['size']:,} {row['quantity']}: {row['value']:.4g}"

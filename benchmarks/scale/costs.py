@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.data.caching import Bench
 from benchmarks.scale import made_up
 from mmt import languages
 from mmt.data import cache, corpora, mixing, pipeline, vocabulary
@@ -76,6 +77,16 @@ def caching(folder: Path, pairs: int, count: int, words: int) -> Values:
         "cache: records": float(sum(shards)), "cache: index": float(index),
         "cache: files of records": float(len(shards)),
     }  # fmt: skip
+
+
+def beam_job(folder: Path, pairs: int, workers: int) -> Values:
+    """Tokenises four languages of 12 words a side with SeqIO's job on Beam's DirectRunner.
+
+    Seconds are those of the job and of its workers, with the time to start them.
+    """
+    folder.mkdir(parents=True)
+    seconds = Bench(folder, pairs, 4).beam(workers)
+    return {"caching: all": seconds.cpu, "caching: wall": seconds.clock}
 
 
 class _Road:

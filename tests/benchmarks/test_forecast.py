@@ -5,6 +5,9 @@ import statistics
 import pytest
 
 from benchmarks.forecast import __main__ as benchmark
+from benchmarks.forecast import small_runs
+from mmt import plan
+from mmt.plan import topology
 from mmt.plan.step_time import CHECKED_DEVICES, CHECKED_KIND, CHECKED_RATIOS
 
 
@@ -39,3 +42,21 @@ def test_missed_goals_are_named(ratios):
     outside = {name for name, ratio in ratios.items() if not 0.67 <= ratio <= 1.5}
     assert outside and all(name in second for name in outside)
     assert benchmark.judged({"a": 1.0, "b": 1.1})[1] == "outside: none"
+
+
+def test_a_small_run_is_forecast_from_the_two_measured_rates():
+    """A product takes the longer of its FLOPs and bytes; all others take their bytes."""
+    product = {"part": "logits and loss", "flops": 8e9, "padded": 8e9, "bytes": 1e9, "executed": 1}
+    small = product | {"part": "attention", "flops": 1e9, "padded": 1e9}
+    profile = {"products": [product, small], "cycles": {}, "bytes": {"optimizer": 3e9}}
+    answer = {"devices": 1, "profile": profile, "work": {"flops": 9e9}, "collectives": []}
+    made = plan.TopologyPlan(topology.parse("cpu:1"), answer)
+    rates = small_runs.Rates(flops=2e9, bandwidth=0.5e9)
+    assert small_runs.forecast(made, rates) == pytest.approx(8 / 2 + 1 / 0.5 + 3 / 0.5)
+
+
+@pytest.mark.slow
+def test_the_step_of_a_small_run_trains():
+    step = small_runs.step_of(small_runs.run(small_runs.TINY, 2, 8))
+    losses = [float(step()[1]) for _ in range(20)]
+    assert losses[-1] < losses[0] < 20

@@ -5,25 +5,46 @@ import re
 import shutil
 import signal
 import subprocess
+import tomllib
 import venv
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from tests.helpers.serving import translate
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS = (ROOT / "Containerfile").read_text().replace("\\\n", " ").splitlines()
+SERVER, BEAM = "Containerfile", "docs/launch/beam.Containerfile"
 
 
-def steps(name: str) -> list[str]:
-    return [line.removeprefix(name).strip() for line in STEPS if line.startswith(f"{name} ")]
+def steps(name: str, file: str = SERVER) -> list[str]:
+    lines = (ROOT / file).read_text().replace("\\\n", " ").splitlines()
+    return [line.removeprefix(name).strip() for line in lines if line.startswith(f"{name} ")]
 
 
-def test_every_copied_path_exists():
-    copied = [path for step in steps("COPY") if "--from" not in step for path in step.split()[:-1]]
+@pytest.mark.parametrize("file", [SERVER, BEAM])
+def test_every_copied_path_exists(file):
+    copied = [
+        path for step in steps("COPY", file) if "--from" not in step for path in step.split()[:-1]
+    ]
     assert copied
-    assert [path for path in copied if not (ROOT / path).exists()] == []
+    optional = {"my_task[s].py"}  # a pattern: no file need match it
+    assert [path for path in copied if not (ROOT / path).exists()] == sorted(
+        optional & set(copied)
+    )
+
+
+def test_the_image_of_beams_workers_has_a_version_that_the_extra_allows():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (beam,) = (Requirement(extra) for extra in extras["optional-dependencies"]["beam"]
+               if extra.startswith("apache-beam"))  # fmt: skip
+    (version,) = (step.removeprefix("BEAM=") for step in steps("ARG", BEAM) if "=" in step)
+    assert beam.specifier.contains(version)
+    (image,) = steps("FROM", BEAM)
+    (python,) = re.findall(r"beam_python([\d.]+)_sdk:", image)
+    assert SpecifierSet(extras["requires-python"]).contains(python)
 
 
 @pytest.fixture(scope="module")

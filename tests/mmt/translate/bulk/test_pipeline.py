@@ -7,6 +7,7 @@ import functools
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ pytest.importorskip("apache_beam", reason="needs the extra [beam]")
 
 from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.localfilesystem import LocalFileSystem
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from mmt.translate.bulk import BulkJob
 from mmt.translate.bulk.pipeline import BeamRunner, BeamStorage
@@ -131,6 +133,23 @@ def test_files_elsewhere_are_read_and_written(tmp_path, monkeypatch):
 def test_runners_and_options_that_do_not_exist_are_refused(name, options, message):
     with pytest.raises(ValueError, match=message):
         BeamRunner(name, options)
+
+
+def test_the_pipeline_options_of_the_documents_are_known():
+    """There is no cluster here. Beam at least parses what the documents say for one."""
+    runners = set()
+    for name in ("bulk", "seqio"):
+        text = (ROOT / f"docs/{name}.md").read_text("utf-8")
+        for line in re.findall(r"^.* --pipeline_options=--.*$", text, re.MULTILINE):
+            flags = re.split(r",(?=--)", line.partition("--pipeline_options=")[2])
+            runner = re.search(r"--(?:beam_)?runner[ =](\w+)", line)
+            assert runner, line
+            runners.add(runner[1])
+            known = PipelineOptions([]).get_all_options()
+            assert {flag[2:].partition("=")[0] for flag in flags} - {"runner"} <= known.keys()
+            parsed = PipelineOptions([f"--runner={runner[1]}", *flags]).get_all_options()
+            assert parsed["runner"] == runner[1]
+    assert {"DirectRunner", "DataflowRunner", "FlinkRunner", "SparkRunner"} <= runners
 
 
 @pytest.mark.slow
