@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import packs
-from benchmarks.mix150 import corpus, phrases
+from benchmarks.mix150 import corpus, phrases, verses
 from eval import baselines, testsets
 from mmt import config, initial
 from mmt.data import corpora
@@ -132,6 +132,24 @@ def test_phrases_are_names_first_and_each_once():
     assert ("Ujerumani", "Germany") in pairs[:150]
     assert any(english.endswith(" days") for _, english in pairs[150:])
     assert phrases.phrases("cbk_Latn", 300) == []
+
+
+def test_chapters_are_documents_without_gaps(made_up, tmp_path, capsys):
+    names = ["GEN.1.1", "GEN.1.2", "GEN.1.4", "GEN.2.1", "EXO.1.1"]
+    for part in ("train", "dev", "test"):
+        for code in ("eng_Latn", "swh_Latn"):
+            write(made_up / f"bible/{part}/{code}.tsv.gz", {n: f"{code} {n}" for n in names})
+    manifest = made_up / "manifest.tsv"
+    manifest.write_text("code\ttrain\tdev\ttest\nswh_Latn\t5\t5\t5\nzul_Latn\t9\t9\t9\n")
+    verses.main([str(made_up), str(tmp_path)])
+    written = corpora.load(tmp_path / "verses150")
+    assert written.languages == ("swh_Latn",)  # Zulu is not in mix
+    pairs = list(written.pairs("swh", "train"))
+    assert [pair.target for pair in pairs] == [f"eng_Latn {name}" for name in names]
+    assert [pair.follows for pair in pairs] == [False, True, False, False, False]
+    (made_up / "bible/dev/swh_Latn.tsv.gz").unlink()
+    with pytest.raises(SystemExit, match=r"no .*dev/swh_Latn.tsv.gz; the manifest names it"):
+        verses.main([str(made_up), str(tmp_path)])
 
 
 def test_the_command_resumes_and_prints_the_overlap(made_up, tmp_path, monkeypatch, capsys):
