@@ -285,4 +285,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 122  # 120, and a COMET model: translate --rerank, evaluate --comet
+    assert count(parser()) == 125  # 122, and average: --model, --weights, --out

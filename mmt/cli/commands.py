@@ -203,6 +203,13 @@ def _export(args: argparse.Namespace) -> None:
     print(args.out)
 
 
+def _average(args: argparse.Namespace) -> None:
+    from mmt.convert import average
+
+    average.average(args.models, args.out, args.weights)
+    print(args.out)
+
+
 def _extract(args: argparse.Namespace) -> None:
     if args.languages is not None:
         return _extract_languages(args)
@@ -376,7 +383,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "translate": translate, "serve": _serve,
     "baselines": _baselines,
     "plan": _plan, "import": _import, "export": _export, "extract": _extract,
-    "extend": _extend,
+    "extend": _extend, "average": _average,
     **evaluation_commands.COMMANDS,
     **data_commands.COMMANDS,
 }  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def add(commands: Any) -> None:
-    """Adds `mmt import`, `export`, `extract` and `extend` to the subparsers of `mmt`."""
+    """Adds `mmt import`, `export`, `extract`, `extend` and `average` to the subparsers."""
     _import_flags(
         commands.add_parser("import", help="convert a published model to a run directory")
     )
@@ -15,6 +15,8 @@ def add(commands: Any) -> None:
     _extract_flags(commands.add_parser("extract", help=extract))
 
     _extend_flags(commands.add_parser("extend", help="add languages to a trained model"))
+
+    _average_flags(commands.add_parser("average", help="average the weights of several runs"))
 
 
 def _import_flags(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +87,18 @@ def _extend_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, metavar="DIR", help="a new directory")
     parser.epilog = "--gin.Extension.overlap=0 keeps the pieces of all old text."
     parser.set_defaults(run="extend", gin_file=())
+
+
+def _average_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model", dest="models", required=True, nargs="+", metavar="RUN",
+        help="runs of one model that were trained further from the same weights",
+    )  # fmt: skip
+    parser.add_argument(
+        "--weights", nargs="+", type=float, metavar="W", help="one per run; default: equal"
+    )
+    parser.add_argument("--out", required=True, metavar="DIR", help="a new directory")
+    parser.set_defaults(run="average", gin_file=())
 
 
 def _format(parser: argparse.ArgumentParser, *formats: str) -> argparse.ArgumentParser:
