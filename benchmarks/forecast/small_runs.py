@@ -135,8 +135,8 @@ def main() -> None:
     flops, bandwidth = microbenchmarks()
     table = Table("run", "GFLOP/s", "GB/s", "forecast, s", "measured, s", "ratio")
     ratios = []
-    for name, run in RUNS.items():
-        answer, step = plan.plan([run.file], run.bindings, "cpu:1"), step_of(run)
+    for name, small in RUNS.items():
+        answer, step = plan.plan([small.file], small.bindings, "cpu:1"), step_of(small)
         rounds = [(flops(), bandwidth(), _seconds(step)) for _ in range(ROUNDS)]
         rates = Rates(*(max(values) for values in list(zip(*rounds, strict=True))[:2]))
         measured, expected = min(seconds for *_, seconds in rounds), forecast(answer, rates)

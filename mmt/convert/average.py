@@ -46,11 +46,10 @@ def average(
         run.check_is_model()
     for run in runs[1:]:
         _check_same(first, run)
-    total = sum(weights)
     mean: dict[str, np.ndarray] = {}
     for run, weight in zip(runs, weights, strict=True):
         for name, leaf in derived.parameters(run).items():
-            part = leaf.astype(np.float32) * np.float32(weight / total)
+            part = leaf.astype(np.float32) * np.float32(weight / sum(weights))
             mean[name] = mean[name] + part if name in mean else part
     derived.write_run(first, out, (), read_manifest(first.manifest), mean)
 
