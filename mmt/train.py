@@ -71,7 +71,7 @@ def train(
         timings = Timings(model_dir, (checkpoints, recovery), step)
         all_hooks: list[Hook] = [
             rollback, log_step, timings, saving.recover, *hooks, preemption, saving.decide,
-            default_hooks.ConsumptionLog(model_dir), saving.save,
+            saving.save, default_hooks.ConsumptionLog(model_dir),
         ]  # fmt: skip
         make_step = functools.partial(Step, program=program, batches=batches, log=log, steps=steps,
                                       guard=saving)  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from mmt.data.modifiers import Change
 from mmt.data.virtual_shards import SampleOrder
 from mmt.run import Run
 from mmt.system import atomic
@@ -91,13 +92,18 @@ class Counter:
     def changes(self, draws: Int[np.ndarray, "n"]) -> Counted:
         """Returns the amounts that modifiers add to the counts of these draws."""
         counts = self.zero()
-        for change in self._order.changes(draws):
-            rows, ends = self._rows[change.language], self._ends[change.language]
-            row = rows[np.searchsorted(ends, change.record, side="right")]
-            if change.fits:
-                counts[row] += (0, change.source, change.target, 1, 0)
-            else:
-                counts[row] += (0, 0, 0, 0, 1)
+        changes = np.array(self._order.changes(draws), np.int64).reshape(-1, len(Change._fields))
+        changes = changes[np.argsort(changes[:, 0], kind="stable")]
+        cuts = np.flatnonzero(np.diff(changes[:, 0])) + 1
+        for part in np.split(changes, cuts) if changes.size else ():
+            language, records, source, target, fits = part.T
+            rows = self._rows[language[0]][
+                np.searchsorted(self._ends[language[0]], records, side="right")
+            ]
+            amounts = np.stack(
+                [np.zeros_like(fits), source * fits, target * fits, fits, 1 - fits], axis=1
+            )
+            np.add.at(counts, rows, amounts)
         return counts
 
     def _epoch(self, language: int) -> Counted:
@@ -186,6 +192,7 @@ class Ledger:
         counts += between if end.complete_until >= start.complete_until else -between
         for draws, sign in (end.beyond, 1), (end.open, -1), (start.beyond, -1), (start.open, 1):
             counts += sign * counter.draws(draws[part::parts])
+        self._order.changed.forget(high)
         return counts.tolist()
 
     def write(

@@ -329,7 +329,7 @@ class TrainBatches:
         if self._workers:
             make = functools.partial(self._make, self.order.split.with_corpora)
             state = self._common_state() | {"lane": json.loads(rows.get_state())}
-            batches = WorkerBatches(make, process, self._workers, state)
+            batches = WorkerBatches(make, process, self._workers, state, self.order.changed)
         self._holder = [ThreadPrefetchDatasetIterator(batches, PREFETCH)]
         # Grain's iterator must stop before Python's modules are torn down.
         self._stop = weakref.finalize(self, _stop, self._holder, batches.close)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from mmt.data.modifiers import Change, Changes
 from mmt.data.packing import Batch
 from mmt.data.virtual_shards import SampleOrder, VirtualShard
 from mmt.system import termination
@@ -111,6 +112,8 @@ class Shareable(Protocol):
     def share(self, rows: Callable[[int], Sequence[range]]) -> None: ...
     def set_state(self, state: Mapping[str, Any]) -> None: ...
     def get_state(self) -> dict[str, Any]: ...
+    @property
+    def order(self) -> SampleOrder: ...
     def __iter__(self) -> Iterator[Batch]: ...
 
 
@@ -139,12 +142,14 @@ class WorkerBatches:
       process: the rows of this process.
       workers: number of worker processes, at most one per virtual shard.
       state: the state of `make()` at which they start.
+      changed: gets the changes by modifiers that the workers make.
     """
 
     def __init__(
         self, make: Callable[[], Shareable], process: ProcessRows, workers: int,
-        state: Mapping[str, Any],
+        state: Mapping[str, Any], changed: Changes,
     ):  # fmt: skip
+        self._changed = changed
         self._make = make
         self._parts = process.parts(workers)
         self._state = state
@@ -164,9 +169,11 @@ class WorkerBatches:
             for rows in self._parts:
                 self._workers.append(_Worker.started(self._make, rows, state))
         received = [worker.receive() for worker in self._workers]
-        states = {number: saved for _, shards in received for number, saved in shards.items()}
+        states = {number: saved for _, shards, _ in received for number, saved in shards.items()}
         self._shards = json.dumps(states)
-        batches = [batch for batch, _ in received]
+        for _, _, changes in received:
+            self._changed.add(changes)
+        batches = [batch for batch, _, _ in received]
         return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
     def get_state(self) -> str:
@@ -199,8 +206,8 @@ class _Worker(NamedTuple):
         sender.close()
         return cls(process, results)
 
-    def receive(self) -> tuple[Batch, dict[str, Any]]:
-        """Returns the next batch of the worker's rows, and the state of its shards."""
+    def receive(self) -> tuple[Batch, dict[str, Any], dict[int, Change | None]]:
+        """Returns the next batch of the worker's rows, the state of its shards, and the changes."""
         try:
             result = self.results.recv()
         except (EOFError, OSError):  # between two messages, or in one
@@ -229,7 +236,10 @@ class _Worker(NamedTuple):
 def _send_batches(
     make: Callable[[], Shareable], rows: Sequence[range], state: dict[str, Any], sender: Connection
 ) -> None:
-    """Sends batches and the states of their shards, or an error, until the parent ends."""
+    """Sends batches, the states of their shards and the changes by modifiers, or an error.
+
+    It ends with the parent.
+    """
     for signal_number in (signal.SIGINT, signal.SIGTERM):  # the parent answers them
         signal.signal(signal_number, signal.SIG_IGN)
     try:
@@ -239,7 +249,7 @@ def _send_batches(
         batches.share(lambda _: rows)
         batches.set_state(state)
         for batch in batches:
-            sender.send((batch, batches.get_state()["lane"]))
+            sender.send((batch, batches.get_state()["lane"], batches.order.changed.take()))
     except (BrokenPipeError, ConnectionResetError):
         pass
     except Exception as error:

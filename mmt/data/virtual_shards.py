@@ -9,7 +9,7 @@ import hashlib
 import itertools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -17,32 +17,15 @@ from jaxtyping import Bool, Int
 from mmt.data.cache import records
 from mmt.data.curriculum import CurriculumSampler
 from mmt.data.mixing import is_monolingual, permute
-from mmt.data.modifiers import Ids, Rewriter
+from mmt.data.modifiers import Change, Changes, Ids, Rewriter
 from mmt.data.packing import PackedExample, Packer, Row
 from mmt.data.split import Split
 from mmt.data.stages import Stage
 
 _LOOK_UP = 256  # number of draws that a virtual shard looks up at once
-_REMEMBERED = 1 << 20  # number of changed examples kept for the ledger
 _SAMPLE = 1024  # draws at a time
 _SAMPLE_ROWS = 1000
 _EPOCH = 0x9E3779B97F4A7C15  # odd; an epoch adds it to a language's key, modulo 2^64
-
-
-class Change(NamedTuple):
-    """The change of an example by modifiers. An example that would no longer fit is not changed.
-
-    Attributes:
-      language, record: the example.
-      source, target: additional tokens of the sides.
-      fits: whether the changed example fits.
-    """
-
-    language: int
-    record: int
-    source: int
-    target: int
-    fits: bool
 
 
 _UNKNOWN = Change(0, 0, 0, 0, fits=False)
@@ -55,6 +38,7 @@ class SampleOrder:
       split: the examples.
       sampler: assigns a language to each draw.
       sizes: examples per language.
+      changed: the changes by modifiers of the draws whose examples were made.
     """
 
     def __init__(self, split: Split, sampler: CurriculumSampler, seed: int):
@@ -70,7 +54,7 @@ class SampleOrder:
             else None
             for stage in sampler.stages
         ]
-        self._changes: dict[int, Change | None] = {}
+        self.changed = Changes()
         self._short = {
             number: self._short_examples(number)
             for number, stage in enumerate(sampler.stages[: len(sampler.parts)])
@@ -91,12 +75,12 @@ class SampleOrder:
             rewritten = self._rewrite(
                 rewriter, kinds, draw_numbers[indices], languages[indices], appearances[indices]
             )
+            changes = {}
             for index, tokens in zip(indices.tolist(), rewritten, strict=True):
                 language = int(languages[index])
                 examples[index], change = self._apply_change(examples[index], language, tokens)
-                if len(self._changes) >= _REMEMBERED:
-                    self._changes.clear()
-                self._changes[examples[index].draw] = change
+                changes[examples[index].draw] = change
+            self.changed.add(changes)
         return examples
 
     def plain(self, draws: Sequence[int]) -> list[PackedExample]:
@@ -143,9 +127,11 @@ class SampleOrder:
         languages, appearances, stages = self.sampler.at(draws)
         changes: list[Change | None] = []
         for rewriter, indices, kinds in self._modified(draws, languages, stages):
-            remembered = [self._changes.get(draw, _UNKNOWN) for draw in draws[indices].tolist()]
+            remembered = [self.changed.get(draw, _UNKNOWN) for draw in draws[indices].tolist()]
             changes += [change for change in remembered if change is not _UNKNOWN]
             is_unknown = np.array([change is _UNKNOWN for change in remembered], bool)
+            if not is_unknown.any():
+                continue
             kinds, unknown_languages = kinds[:, is_unknown], languages[indices[is_unknown]]
             unknown_appearances = appearances[indices[is_unknown]]
             rewritten = self._rewrite(

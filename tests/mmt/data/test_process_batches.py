@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmt.data import pipeline
+from mmt.data.modifiers import Changes
 from mmt.data.process_batches import ProcessRows, WorkerBatches, _Worker
 from mmt.data.stages import Stage
 from tests.helpers.streams import LENGTHS, batches_of, write_cache
@@ -156,7 +157,7 @@ def broken():
 
 def test_the_error_of_a_worker_is_raised_here():
     rows = ProcessRows(8, 8, (range(8),))
-    shared = WorkerBatches(broken, rows, 2, {"lane": {}})
+    shared = WorkerBatches(broken, rows, 2, {"lane": {}}, Changes())
     with pytest.raises(ValueError, match="no such cache"):
         next(shared)
     shared.close()

@@ -221,6 +221,22 @@ def test_the_ledger_counts_modified_tokens(cached, tmp_path):
     batches.close()
 
 
+def test_the_ledger_changes_no_example_that_workers_have_changed(cached, monkeypatch):
+    """Each example would be decoded, changed and encoded again while training waits."""
+    options = {"modifier": ALL, "feature_lengths": {"inputs": 40, "targets": 64}}
+    alone, shared = (stream(cached, workers=workers, **options) for workers in (0, 2))
+    counted = []
+    for batches in (alone, shared):
+        for _ in range(6):
+            next(batches)
+        if batches is shared:
+            monkeypatch.delattr(virtual_shards.SampleOrder, "_rewrite")
+        counted.append(batches.ledger().count(None, batches.get_state(), 0, 1))
+        batches.close()
+    assert counted[0] == counted[1]
+    assert sum(row[3] for row in counted[0]) > 0  # modified
+
+
 @pytest.mark.parametrize(
     ("modifier", "message"),
     [
