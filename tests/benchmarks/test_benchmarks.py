@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import benchmarks.__main__ as runner
+from benchmarks.data import pipeline
 
 ROOT = Path(__file__).resolve().parents[2]
 HELPERS = {  # imported by others
@@ -78,3 +79,9 @@ def test_the_runner_knows_every_benchmark():
     names = {name.removesuffix(".__main__") for name in BENCHMARKS}
     studies = {name for name in names if name.split(".")[1:2] in (["bible100"], ["mix150"])}
     assert runner.commands().keys() == names - studies - {"benchmarks"}
+
+
+def test_the_data_pipeline_is_measured_on_made_up_lines(monkeypatch, capsys):
+    monkeypatch.setattr(pipeline, "TOTAL", 5000)
+    assert pipeline.main(4, 3000) in (0, 1)  # of few lines, a limit may be exceeded
+    assert "2 workers" in capsys.readouterr().out
