@@ -1,18 +1,15 @@
 """The commands of `mmt` and their flags; `commands.py` runs them."""
 
 import argparse
-import importlib.metadata
 
 from mmt.cli import data_arguments, model_arguments
-from mmt.cli.parser import CommandParser
+from mmt.cli.parser import CommandParser, VersionAction
 
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of `mmt`; `run` of the parsed arguments names the command."""
     root = CommandParser(prog="mmt", description="Massively multilingual machine translation.")
-    root.add_argument(
-        "--version", action="version", version=f"mmt {importlib.metadata.version('mmt')}"
-    )
+    root.add_argument("--version", action=VersionAction, help="print the version and exit")
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     train = commands.add_parser("train", help="train or resume a run, from gin files")

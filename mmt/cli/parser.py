@@ -1,6 +1,7 @@
 """An argument parser whose errors name the subcommand's usage and the nearest valid name."""
 
 import argparse
+import importlib.metadata
 import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -43,3 +44,21 @@ class CommandParser(argparse.ArgumentParser):
 
     def _takes_bindings(self) -> bool:
         return "--gin_file" in self._option_string_actions or bool(self.get_default("gin_file"))
+
+
+class VersionAction(argparse.Action):
+    """Prints the version of the installed package. The commands also run where it is not installed.
+    """
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        del dest  # it stores nothing
+        super().__init__(option_strings, argparse.SUPPRESS, 0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        """Prints and exits; an error if the package is not installed."""
+        try:
+            version = importlib.metadata.version("mmt")
+        except importlib.metadata.PackageNotFoundError:
+            parser.error("mmt is not installed, so it has no version; pip install writes it")
+        print(f"mmt {version}")
+        parser.exit()

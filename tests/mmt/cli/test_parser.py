@@ -33,3 +33,17 @@ def test_the_version_is_that_of_the_package(capsys):
         parser().parse_args(["--version"])
     assert stopped.value.code == 0
     assert capsys.readouterr().out == f"mmt {importlib.metadata.version('mmt')}\n"
+
+
+def test_commands_run_where_the_package_is_not_installed(monkeypatch, capsys):
+    """Such as a checkout on a machine that installs nothing."""
+    import importlib.metadata
+
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert parser().parse_args(["train", "--gin_file=x"]).run == "train"
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--version"])
+    assert "mmt is not installed" in capsys.readouterr().err
