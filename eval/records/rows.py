@@ -29,6 +29,7 @@ DIFFERENCE = within(-100.0, 100.0, slack=1e-6)  # between scores
 AMOUNT = within(0.0, HUGE)
 POSITIVE = within(1.0, HUGE)
 _PARAGRAPHS = ("text",)  # fields that may have several lines
+_MAX_PARSED = 4  # number of files
 
 
 class Keyed(Protocol):
@@ -41,15 +42,21 @@ class Keyed(Protocol):
 
 R = TypeVar("R", bound=Keyed)
 Parse = Callable[[dict[str, Any]], R]
+# The rows by line of the files that were read last. A study's file has 40,000 rows, and an
+# evaluation adds to it after each language: parsing them again would take longer than translating.
+_parsed: dict[tuple[Path, Parse[Any]], dict[bytes, Any]] = {}
 
 
 def read(path: Path, parse: Parse[R]) -> list[tuple[R, bytes]]:
     """Returns the rows of a file, each with its line, in file order. Blank lines are skipped.
 
-    parse: a function from a JSON object to a row. Raises ValueError `file:line: reason` for a line
-    that is no JSON object or that `parse` rejects, and OSError if the file cannot be read.
+    parse: a function from a JSON object to a row, which depends on nothing else. A line that was in
+    the file at the last reading is not parsed again. Raises ValueError `file:line: reason` for a
+    line that is no JSON object or that `parse` rejects, and OSError if the file cannot be read.
     """
     rows = []
+    about = path.resolve(), parse
+    known = _parsed.get(about, {})
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
@@ -58,9 +65,14 @@ def read(path: Path, parse: Parse[R]) -> list[tuple[R, bytes]]:
     for number, raw in enumerate(content.split(b"\n"), start=1):
         if raw.strip():
             try:
-                rows.append((parse(json_objects.parse(raw)), raw))
+                row = known[raw] if raw in known else parse(json_objects.parse(raw))
             except ValueError as error:
                 raise ValueError(f"{path}:{number}: {error}") from error
+            rows.append((row, raw))
+    _parsed.pop(about, None)
+    _parsed[about] = {raw: row for row, raw in rows}
+    while len(_parsed) > _MAX_PARSED:
+        del _parsed[next(iter(_parsed))]
     return rows
 
 

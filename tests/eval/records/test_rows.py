@@ -39,6 +39,31 @@ def test_nested_values_round_trip(tmp_path):
     assert [row for row, _ in rows.read(path, parse)] == [made[1], newer]
 
 
+def test_a_row_is_parsed_once_while_rows_are_added(tmp_path):
+    """An evaluation adds to a study's file of 40,000 rows after each language."""
+    path, parsed = tmp_path / "rows.jsonl", []
+
+    def counted(values):
+        parsed.append(values["name"])
+        return parse(values)
+
+    for name in "abcab":
+        rows.add(path, [Made(name, numbers=(float(len(parsed)),))], counted)
+        rows.read(path, counted)
+    assert parsed == list("abcab")
+    assert [row.name for row, _ in rows.read(path, counted)] == ["c", "a", "b"]
+    path.write_bytes(path.read_bytes().replace(b'"c"', b'"d"'))  # by another program
+    assert [row.name for row, _ in rows.read(path, counted)] == ["d", "a", "b"]
+
+
+def test_the_rows_of_a_few_files_are_remembered(tmp_path):
+    for number in range(9):
+        path = tmp_path / f"{number}.jsonl"
+        rows.add(path, [Made("a")], parse)
+        rows.read(path, parse)
+    assert len(rows._parsed) == rows._MAX_PARSED
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
