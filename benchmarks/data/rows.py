@@ -36,7 +36,7 @@ def made_up(count: int) -> Iterator[analysis.OutputChecks]:
 
 def seconds(file: Path, *, forget: bool) -> tuple[float, float]:
     """Returns the seconds of the first language, and the mean of the others."""
-    taken = []
+    taken: list[float] = []
     for row in list(made_up(LANGUAGES)):
         if forget or not taken:
             rows._parsed.clear()
