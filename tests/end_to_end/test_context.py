@@ -69,9 +69,9 @@ def test_context_decides_pronouns(mmt_command, toy_training, tmp_path):
             "evaluate", f"--model={run}", f"--testset={tmp_path}", f"--out={results}", *flags
         )
         assert done.returncode == 0, done.stderr.decode()
-        scores[flags] = float(done.stdout.decode().split("\t")[1])
-    assert scores["--context=1",] > scores[()] + 5
-    assert b"context: 30 of " in done.stderr
+        scores[flags] = float(done.stdout.decode().split("\t")[2])  # chrF++: BLEU of 3 words is 0
+    assert scores["--context=1",] > scores[()] + 2, scores
+    assert b" different sentences had previous sentences" in done.stderr
     assert ["context:1" in row.decode for row in read_rows(results)] == [False, True]
 
     flags = "--context=1", "--contrastive"
