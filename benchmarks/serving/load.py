@@ -74,6 +74,10 @@ class Bench:
         self.add(f"{CLIENTS} clients", replies, f"{rate:.1f} requests/s")
         return rate
 
+    async def alone(self) -> None:
+        """Measures latency of one client."""
+        self.add("1 client", await closed_loop(self.running, 1, texts(40, seed=11)))
+
     async def loaded(self, rate: float, share: float) -> None:
         """Measures latency at a share of the throughput."""
         replies = await open_loop(self.running, share * rate, self.seconds / 2)
@@ -122,6 +126,7 @@ class Bench:
     async def run(self) -> None:
         """Measures all rows."""
         rate = await self.throughput()
+        await self.alone()
         await self.loaded(rate, 0.5)
         await self.loaded(rate, 0.9)
         await self.overload(rate)

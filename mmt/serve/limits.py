@@ -28,7 +28,8 @@ class Limits:
             refused with 503.
         queue_seconds: estimated seconds that a request may wait for others; it is refused with 503
             if they are more.
-        max_wait: seconds that a sentence waits at most for others to fill its batch.
+        max_wait: seconds that a sentence waits at most for others to fill its batch, while other
+            batches run.
         cache_characters: characters of sentences and translations in the cache; 0 disables it.
         body_seconds: seconds in which a body must arrive.
         seconds: seconds in which a text must be translated.

@@ -1,8 +1,8 @@
 """`Scheduler`: one queue of sentences, and threads that translate them in batches.
 
 Sentences of different requests share a batch if their keys are equal: model, languages, decoding
-options and length. A batch starts when it is full, or when one of its sentences has waited long
-enough. The scheduler knows no connection and no model.
+options and length. A batch starts when it is full, when no other batch runs, or when one of its
+sentences has waited long enough. The scheduler knows no connection and no model.
 
 The order is start-time fair queueing (Goyal et al. 1996): each request gets an equal share of the
 tokens, so a short text does not wait for a long one that came before it.
@@ -85,7 +85,8 @@ class Scheduler:
         batch_size: maximum number of sentences in a batch with a key.
         queue_tokens: maximum number of source tokens that wait.
         queue_seconds: a request that would wait longer for other requests is refused.
-        max_wait: maximum seconds that a sentence waits for others to fill its batch.
+        max_wait: maximum seconds that a sentence waits for others to fill its batch, while other
+            batches run.
         threads: number of batches that are translated at once.
         observe: called after each batch with its key, sentences, and seconds.
     """
@@ -109,6 +110,7 @@ class Scheduler:
         self._numbers = itertools.count()
         self._served = 0  # the `start` of the latest sentence that left the queue
         self._queued = 0
+        self._running = 0  # batches
         self._tokens: dict[Ticket, int] = {}  # that wait, of each request
         self._seconds: OrderedDict[Hashable, deque[float]] = OrderedDict()  # of the last batches
         self._closing = False
@@ -226,7 +228,7 @@ class Scheduler:
                 )
                 results = [error] * len(sentences)
             seconds = time.monotonic() - begin
-            self._record_seconds(key, seconds)
+            self._record_end(key, seconds)
             self._observe(key, sentences, seconds)
             by_ticket: dict[Ticket, Results] = {}
             for entry, result in zip(entries, results, strict=True):
@@ -235,8 +237,9 @@ class Scheduler:
                 if not ticket.cancelled:
                     ticket.deliver(delivered)
 
-    def _record_seconds(self, key: Hashable, seconds: float) -> None:
+    def _record_end(self, key: Hashable, seconds: float) -> None:
         with self._changed:
+            self._running -= 1
             self._seconds.setdefault(key, deque(maxlen=_TIMED_BATCHES)).append(seconds)
             self._seconds.move_to_end(key)
             if len(self._seconds) > _TIMED_KEYS:
@@ -257,7 +260,7 @@ class Scheduler:
 
     def _due(self, key: Hashable, entries: list[_Entry]) -> float:
         """Returns the latest time at which a batch of the entries starts."""
-        if len(entries) >= self._batch_size(key):
+        if not self._running or len(entries) >= self._batch_size(key):
             return 0.0
         return min(entry.since for entry in entries) + self._max_wait
 
@@ -268,6 +271,7 @@ class Scheduler:
         self._set_waiting(key, entries)
         self._remove_from_queue(batch)
         self._served = max(self._served, batch[0].start)
+        self._running += 1
         if self._waiting:
             self._changed.notify()  # another thread takes the next batch
         return key, batch

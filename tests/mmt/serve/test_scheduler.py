@@ -82,11 +82,14 @@ def test_each_sentence_is_delivered_once_in_a_batch_of_its_key(requests, threads
 
 def test_requests_share_a_batch():
     decoder = Decoder()
-    with make(decoder, max_wait=5.0) as scheduler:
+    with make(decoder, max_wait=5.0, threads=2) as scheduler:
+        Client(scheduler, "b", key="b")
+        until(lambda: scheduler.queued_tokens == 0)  # its batch is in work
         clients = [Client(scheduler, f"t{i}") for i in range(SIZE)]
+        until(lambda: scheduler.queued_tokens == 0)  # without waiting 5 s
         decoder.go.release(9)
         until(lambda: all(client.results for client in clients))
-        assert decoder.batches == [("a", ["t0", "t1", "t2", "t3"])]  # without waiting 5 s
+        assert ("a", ["t0", "t1", "t2", "t3"]) in decoder.batches
 
 
 def test_threads_translate_batches_at_once():
@@ -118,12 +121,34 @@ def test_all_threads_take_batches_of_sentences_that_came_together():
 
 def test_an_incomplete_batch_waits_for_others_but_not_long():
     decoder = Decoder()
-    decoder.go.release(9)
-    with make(decoder, max_wait=0.2) as scheduler:
+    with make(decoder, max_wait=0.2, threads=2) as scheduler:
+        Client(scheduler, "b", key="b")
+        until(lambda: scheduler.queued_tokens == 0)
         begin = time.monotonic()
-        client = Client(scheduler, "x")
-        until(lambda: client.results)
+        Client(scheduler, "x")
+        until(lambda: scheduler.queued_tokens == 0)
         assert 0.19 < time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_incomplete_batch_starts_at_once_when_no_other_runs(threads):
+    decoder = Decoder()
+    with make(decoder, max_wait=60.0, threads=threads) as scheduler:
+        for text in "xy":
+            client = Client(scheduler, text)
+            decoder.go.release()
+            until(lambda client=client: client.results)
+    assert decoder.batches == [("a", ["x"]), ("a", ["y"])]
+
+
+def test_waiting_sentences_start_when_the_last_batch_ends():
+    decoder = Decoder()
+    with make(decoder, max_wait=60.0, threads=2) as scheduler:
+        Client(scheduler, "b", key="b")
+        until(lambda: scheduler.queued_tokens == 0)
+        client = Client(scheduler, "x")
+        decoder.go.release(9)
+        until(lambda: client.results)
 
 
 def test_a_short_text_does_not_wait_for_a_long_one():
