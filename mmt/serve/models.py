@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -346,16 +346,27 @@ def code(language: str) -> str:
         return language
 
 
+@functools.lru_cache(maxsize=512)
+def _spellings(codes: tuple[str, ...]) -> Mapping[str, str]:
+    """Returns the FLORES code of each name and each code; a code wins over an equal name."""
+    spellings = {languages.name_of(flores): flores for flores in codes}
+    return spellings | {code(flores): flores for flores in codes}
+
+
+@functools.lru_cache(maxsize=512)
+def _casefolded(codes: tuple[str, ...]) -> Mapping[str, str]:
+    return {spelling.casefold(): flores for spelling, flores in _spellings(codes).items()}
+
+
 def find(name: str, served: Iterable[str], side: str) -> str:
     """Returns the FLORES code of a served language, given by any code or name.
 
     Raises:
         Refusal: no served language has the name.
     """
-    codes = list(served)
-    spellings = {languages.name_of(flores): flores for flores in codes}
-    spellings |= {code(flores): flores for flores in codes}  # a code wins over an equal name
-    casefolded = {spelling.casefold(): flores for spelling, flores in spellings.items()}
+    codes = tuple(served)
+    spellings = _spellings(codes)
+    casefolded = _casefolded(codes)
     if name in codes:
         return name
     if name.casefold() in casefolded:
