@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 MODEL = "benchmarks/mix150/model"
 SOURCE = "de"
+_MAX_OPEN = 10_000  # connections; a machine has 28,000 ports for them
 _WORDS = (
     "wir sie ich er haben brauchen sehen kennen suchen mehr viel wenig zeit geld wasser haus stadt "
     "freund bruder arbeit morgen heute gestern nicht und oder aber groß klein neu alt gut schnell"
@@ -118,13 +119,24 @@ async def closed_loop(target: Server, clients: int, lines: list[str]) -> list[Re
 
 
 async def open_loop(target: Server, rate: float, seconds: float, seed: int = 1) -> list[Reply]:
-    """Returns the replies to requests that arrive at random, `rate` per second on average."""
-    draw, tasks = random.Random(seed), []
+    """Returns the replies to requests that arrive at random, `rate` per second on average.
+
+    While 10,000 connections are open, the next request waits.
+    """
+    draw, tasks, free = random.Random(seed), [], asyncio.Semaphore(_MAX_OPEN)
+
+    async def translated(line: str) -> Reply:
+        try:
+            return await target.translate(line)
+        finally:
+            free.release()
+
     at = begin = time.perf_counter()
     for line in texts(round(rate * seconds), seed):
         at += draw.expovariate(rate)
         await asyncio.sleep(max(0.0, at - time.perf_counter()))
-        tasks.append(asyncio.create_task(target.translate(line)))
-        if time.perf_counter() - begin > 2 * seconds:  # this process is too slow for the rate
+        await free.acquire()
+        tasks.append(asyncio.create_task(translated(line)))
+        if time.perf_counter() - begin > seconds:
             break
     return list(await asyncio.gather(*tasks))

@@ -32,6 +32,7 @@ PAD, EOS, UNK = 0, 1, 2  # as in T5, without BOS: decoders start with PAD
 SIDES = ("source", "target", "both")
 SENTINELS = 100  # number in a vocabulary for monolingual text, as in T5
 BACK_TRANSLATED = "<bt>"  # before a back-translated source (Caswell et al. 2019)
+_FEW = 32  # texts; fewer are encoded one by one, since a call for a list starts a thread
 _TAG = re.compile(r"<2([A-Za-z][\w-]*)>")
 
 
@@ -188,16 +189,14 @@ class Vocabulary:
         `threads` 0 uses all cores for many texts; use 1 in one of several processes.
         """
         batch: Any = list(texts)
+        if len(batch) < _FEW:
+            return list(map(self._processor.encode, batch))
         return self._processor.encode(batch, num_threads=threads or _num_threads(texts))
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of ids up to the first EOS, without PAD; an id out of range is UNK."""
-        kept = []
-        for token_id in map(int, ids):
-            if token_id == self.eos:
-                break
-            if token_id != self.pad:
-                kept.append(token_id if token_id < self.size else self.unk)
+        text = itertools.takewhile(lambda i: i != self.eos, map(int, ids))
+        kept = [i if i < self.size else self.unk for i in text if i != self.pad]
         return self._processor.decode(kept)
 
     def decode_all(self, ids: Sequence[Sequence[int]]) -> list[str]:

@@ -3,6 +3,7 @@
 `mmt.run` defines its file name; the other files belong to cache.py and to the run.
 """
 
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
@@ -110,7 +111,7 @@ class Manifest:
                 "cache of the same languages, or a model that routes by token"
             )
 
-    @property
+    @functools.cached_property
     def translated(self) -> tuple[str, ...]:
         """Returns the languages with pairs."""
         return tuple(code for code in self.languages if not mixing.is_monolingual(code))
