@@ -42,11 +42,12 @@ class CorporaPart:
 
 
 def parts(analyses: AnalysisIndex, rows: Sequence[Row]) -> list[CorporaPart]:
-    """Returns the part of each system with `corpora` rows, but those of ablations, `NAME:VALUE`.
+    """Returns the part of each scored system with `corpora` rows, but ablations, `NAME:VALUE`.
 
     rows: the scores of the report. Effects that were measured with other checkpoints are left out.
     """
-    systems = [system for system in analyses.systems("corpora") if ":" not in system]
+    scored = {row.system for row in rows if ":" not in row.system}
+    systems = [system for system in analyses.systems("corpora") if system in scored]
     return [_part(system, analyses, rows) for system in systems]
 
 

@@ -84,8 +84,9 @@ def test_a_file_of_a_glob_has_the_effect_of_the_glob():
     assert by_heading(made.languages, 0)["Gives BLEU"].value == 3.5
 
 
-def test_systems_of_ablations_have_no_part():
-    rows = [dataclasses.replace(GERMAN, system="without:web"), GERMAN]
+@pytest.mark.parametrize("system", ["without:web", "not_scored"])
+def test_ablations_and_systems_without_scores_have_no_part(system):
+    rows = [dataclasses.replace(GERMAN, system=system), GERMAN]
     assert [made.system for made in corpora.parts(AnalysisIndex(rows), ROWS)] == ["multi"]
 
 
