@@ -1,14 +1,16 @@
 """Compares a model with one that `mmt extract` took from it: size, speed and scores."""
 
+import dataclasses
 import math
 import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from eval import evaluate, metrics, testsets
+from eval.analyses import significance
+from eval.analyses.significance import Counted
 from eval.metrics import Scores
 from eval.testsets import Sentences, TestSet
 from mmt.data import corpora
@@ -23,7 +25,7 @@ _TIMED_LINES = 128  # of all languages together
 _ROUNDS = 3
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class ExtractionScores:
     """Sizes, times and scores of the models 'original', 'extracted' and, if given, 'baseline'.
 
@@ -33,12 +35,15 @@ class ExtractionScores:
         without a test set.
       lines: the number of these lines.
       scores: model -> FLORES code -> scores. Empty without a test set.
+      gain: of the original over the baseline, as `significance.mean_difference` returns it. Empty
+        without a baseline or test set.
     """
 
     parameters: Mapping[str, int]
     seconds: Mapping[str, float]
     lines: int
     scores: Mapping[str, Mapping[str, Scores]]
+    gain: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def mean(self, model: str, metric: str) -> float:
         """Returns the mean of a score ('bleu', 'chrf') over the languages."""
@@ -48,14 +53,11 @@ class ExtractionScores:
         """Returns the share of the gain over the baseline that the extracted model keeps.
 
         It is (extracted - baseline) / (original - baseline), of means over the languages. None
-        without a baseline, or if the original is not better.
+        without a baseline, or if the 95 % interval of the gain is not above zero.
         """
-        if BASELINE not in self.scores:
+        if not self.gain or self.gain[f"{metric}_low"] <= 0:
             return None
-        gain = self.mean(ORIGINAL, metric) - self.mean(BASELINE, metric)
-        if gain <= 0:
-            return None
-        return (self.mean(EXTRACTED, metric) - self.mean(BASELINE, metric)) / gain
+        return (self.mean(EXTRACTED, metric) - self.mean(BASELINE, metric)) / self.gain[metric]
 
     def table(self) -> str:
         """Returns a text table: a row per model, then a row per language if there are several."""
@@ -72,8 +74,9 @@ class ExtractionScores:
             return "\n".join([*rows, size])
         speed = self.seconds[ORIGINAL] / self.seconds[EXTRACTED]
         rows.append(f"{size}, {speed:.2f} times as fast ({self.lines} lines)")
-        if BASELINE in self.scores:
-            rows.append(f"share of the experts' gain that is kept: {self._kept()}")
+        if self.gain:
+            rows.append(f"the experts' gain: {self._gains()}")
+            rows.append(f"share of it that is kept: {self._kept()}")
         if len(self.scores[ORIGINAL]) > 1:
             rows.append("language\tmodel\tBLEU\tchrF++")
             rows += [
@@ -83,10 +86,17 @@ class ExtractionScores:
             ]
         return "\n".join(rows)
 
+    def _gains(self) -> str:
+        return ", ".join(
+            f"{name} {self.gain[metric]:+.2f} "
+            f"({self.gain[f'{metric}_low']:+.2f} to {self.gain[f'{metric}_high']:+.2f})"
+            for name, metric in (("BLEU", "bleu"), ("chrF++", "chrf"))
+        )
+
     def _kept(self) -> str:
         shares = {"BLEU": self.kept("bleu"), "chrF++": self.kept("chrf")}
         return ", ".join(
-            f"{name} {'- (the original is not better)' if share is None else f'{share:.0%}'}"
+            f"{name} {'- (no significant gain)' if share is None else f'{share:.0%}'}"
             for name, share in shares.items()
         )
 
@@ -148,13 +158,14 @@ def compare(
         name: Translator.load(directory, weights="float32")
         for name, directory in directories.items()
     }
-    scores = {}
+    scores: dict[str, dict[str, Scores]] = {name: {} for name in translators}
+    counts: dict[str, list[Counted]] = {name: [] for name in translators}
     for name, translator in translators.items():
         texts = evaluate.validation_translations(translator, testset, decoding=decoding)
-        scores[name] = {
-            code: metrics.score(texts[code], sentences.references)
-            for code, sentences in testset.languages.items()
-        }
+        for code, sentences in testset.languages.items():
+            scores[name][code] = metrics.score(texts[code], sentences.references)
+            counted = metrics.References(sentences.references).statistics(texts[code])
+            counts[name].append(Counted(counted.bleu, counted.chrf))
     timed = _timed(testset)
     seconds: dict[str, list[float]] = {name: [] for name in translators}
     for _ in range(_ROUNDS):
@@ -167,7 +178,16 @@ def compare(
         {name: statistics.median(of_model) for name, of_model in seconds.items()},
         sum(len(sentences.sources) for sentences in timed.languages.values()),
         scores,
+        _gain(counts),
     )
+
+
+def _gain(counts: Mapping[str, Sequence[Counted]]) -> dict[str, float]:
+    """Returns the gain of the original over the baseline from the counts of each language."""
+    if BASELINE not in counts:
+        return {}
+    pairs = zip(counts[ORIGINAL], counts[BASELINE], strict=True)
+    return significance.mean_difference(list(pairs))
 
 
 def _parameters(model_dir: str | Path) -> int:

@@ -23,32 +23,52 @@ _BLOCK = 1000  # trials at a time, to limit memory
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Judged:
-    """A row of results with the counts of its sentences.
+class Counted:
+    """The translations of a test set in one language, as the counts of its sentences.
 
     Attributes:
-        row: the row of results.
         bleu: counts as in `metrics.Statistics.bleu`.
         chrf: counts as in `metrics.Statistics.chrf`; None if only BLEU is compared.
-        hypotheses: hash of the texts.
     """
 
-    row: Row
     bleu: np.ndarray
     chrf: np.ndarray | None
-    hypotheses: str
 
     @functools.cached_property
     def bleus(self) -> np.ndarray:
         """Returns BLEU of every resample."""
-        return metrics.bleu(_resample_counts(self.row.sentences) @ self.bleu)
+        return metrics.bleu(_resample_counts(len(self.bleu)) @ self.bleu)
 
     @functools.cached_property
     def chrfs(self) -> np.ndarray:
         """Returns chrF++ of every resample."""
+        return metrics.chrf(_resample_counts(len(self.bleu)) @ self._chrf_counts)
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Returns BLEU and chrF++, by 'bleu' and 'chrf'."""
+        bleu = metrics.bleu(self.bleu.sum(axis=0))
+        chrf = metrics.chrf(self._chrf_counts.sum(axis=0))
+        return {"bleu": float(bleu), "chrf": float(chrf)}
+
+    @property
+    def _chrf_counts(self) -> np.ndarray:
         if self.chrf is None:
-            raise ValueError(f"no counts for the chrF++ of {self.row.system}")
-        return metrics.chrf(_resample_counts(self.row.sentences) @ self.chrf)
+            raise ValueError("these translations have no counts for chrF++")
+        return self.chrf
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Judged(Counted):
+    """A row of results with the counts of its sentences.
+
+    Attributes:
+        row: the row of results.
+        hypotheses: hash of the texts.
+    """
+
+    row: Row
+    hypotheses: str
 
 
 def interval(system: Judged) -> Interval:
@@ -103,7 +123,7 @@ def paired(system: Judged, against: Judged) -> Paired:
     )
 
 
-def mean_difference(pairs: Sequence[tuple[Judged, Judged]]) -> dict[str, float]:
+def mean_difference(pairs: Sequence[tuple[Counted, Counted]]) -> dict[str, float]:
     """Returns the differences of BLEU and chrF++ of two systems, as means over languages.
 
     `bleu_low` to `bleu_high` and `chrf_low` to `chrf_high` are 95 % intervals by paired bootstrap
@@ -113,7 +133,7 @@ def mean_difference(pairs: Sequence[tuple[Judged, Judged]]) -> dict[str, float]:
     """
     differences: dict[str, float] = {}
     for name in ("bleu", "chrf"):
-        scores = [getattr(a.row, name) - getattr(b.row, name) for a, b in pairs]
+        scores = [a.scores[name] - b.scores[name] for a, b in pairs]
         resampled = [getattr(a, f"{name}s") - getattr(b, f"{name}s") for a, b in pairs]
         low, high = _middle_95(np.mean(resampled, axis=0))
         mean = round(float(np.mean(scores)), 4)

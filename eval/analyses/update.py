@@ -156,7 +156,7 @@ class ScoredTexts:
         )
         if any(abs(computed - written) > 1e-3 for computed, written in scores):
             return None
-        return Judged(self.row, statistics.bleu, statistics.chrf, self.hash)
+        return Judged(statistics.bleu, statistics.chrf, self.row, self.hash)
 
     def check(self) -> None:
         """Raises ValueError if there are no texts and the counts do not give the row's BLEU."""
@@ -179,7 +179,7 @@ class ScoredTexts:
                 f"{self.file.name} has {self.row.sentences} and {self.row.bleu:.4f}; one of them "
                 "was changed: evaluate again"
             )
-        return Judged(self.row, bleu, None, self.hash)
+        return Judged(bleu, None, self.row, self.hash)
 
 
 def _missing_rows(

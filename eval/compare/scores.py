@@ -272,4 +272,4 @@ def _judged(row: Row, counts: SentenceCounts) -> Judged | None:
     has_same_bleu = abs(float(metrics.bleu(unpacked.sum(axis=0))) - row.bleu) <= _NEAR
     if not (has_all_sentences and has_same_bleu):
         return None
-    return Judged(row, unpacked, None, counts.hypotheses)
+    return Judged(unpacked, None, row, counts.hypotheses)

@@ -1,25 +1,32 @@
 """Sizes and scores of an extracted model beside the whole one."""
 
+import dataclasses
 import types
 
 import pytest
 
-from eval import metrics
+from eval import extraction, metrics
+from eval.analyses.significance import Counted
 from eval.extraction import BASELINE, EXTRACTED, ORIGINAL, ExtractionScores, scoring_set
 
 INTO_ENGLISH = types.SimpleNamespace(target="eng_Latn")
 
 
-def scores(**bleu):
-    """Scores of two languages by model; BLEU of the second is two more."""
+def scores(*, low=0.5, **bleu):
+    """Scores of two languages by model; BLEU of the second is two more. low: of the gain."""
     def of(value):
         return metrics.Scores(value, "", value + 10, "")
 
     by_model = {name: {"deu": of(value), "swh": of(value + 2)} for name, value in bleu.items()}
     seconds = {ORIGINAL: 3.0, EXTRACTED: 1.5, BASELINE: 1.0}
     sizes = {ORIGINAL: 4_000_000, EXTRACTED: 1_000_000, BASELINE: 1_000_000}
+    gain = {}
+    if BASELINE in bleu:
+        mean = bleu[ORIGINAL] - bleu[BASELINE]
+        gain = {"bleu": mean, "bleu_low": low, "bleu_high": mean + 1}
+        gain |= {name.replace("bleu", "chrf"): value for name, value in gain.items()}
     return ExtractionScores(
-        *({name: table[name] for name in bleu} for table in (sizes, seconds)), 64, by_model
+        *({name: table[name] for name in bleu} for table in (sizes, seconds)), 64, by_model, gain
     )
 
 
@@ -29,16 +36,32 @@ def test_the_share_of_the_gain_is_relative_to_the_baseline():
     assert made.kept("bleu") == pytest.approx(0.7)
     text = made.table()
     assert "extracted: 25% of the size, 2.00 times as fast (64 lines)" in text
-    assert "share of the experts' gain that is kept: BLEU 70%, chrF++ 70%" in text
+    assert "the experts' gain: BLEU +10.00 (+0.50 to +11.00), chrF++ +10.00 (" in text
+    assert "share of it that is kept: BLEU 70%, chrF++ 70%" in text
     assert "original\t4,000,000\t16.0\t3.00\t31.00\t41.00" in text
     assert "swh\textracted\t29.00\t39.00" in text
 
 
 def test_there_is_no_share_without_a_gain():
     assert scores(original=30.0, extracted=27.0).kept("bleu") is None
-    worse = scores(original=19.0, extracted=18.0, baseline=20.0)
+    worse = scores(original=20.1, extracted=20.0, baseline=20.0, low=-0.2)
     assert worse.kept("chrf") is None
-    assert "BLEU - (the original is not better)" in worse.table()
+    assert "kept: BLEU - (no significant gain)" in worse.table()
+
+
+def test_the_gain_is_the_difference_of_original_and_baseline():
+    references = [f"this is sentence number {n} of all" for n in range(40)]
+    better = [text if n % 2 else "this is another one" for n, text in enumerate(references)]
+    worse = [text if n % 4 == 1 else "this is another one" for n, text in enumerate(references)]
+    counts = {
+        name: [Counted(*dataclasses.astuple(metrics.References(references).statistics(texts)))]
+        for name, texts in ((ORIGINAL, better), (EXTRACTED, worse), (BASELINE, worse))
+    }
+    gain = extraction._gain(counts)
+    want = metrics.score(better, references).bleu - metrics.score(worse, references).bleu
+    assert gain["bleu"] == pytest.approx(want, abs=1e-3)
+    assert 0 < gain["bleu_low"] < want < gain["bleu_high"]
+    assert extraction._gain({ORIGINAL: counts[ORIGINAL], EXTRACTED: counts[EXTRACTED]}) == {}
 
 
 def test_without_a_test_set_sizes_are_compared():

@@ -42,4 +42,4 @@ def judged(name, hypotheses, references):
     """The same with the counts of its sentences."""
     scored = row(hypotheses, references, system=name, checkpoint=f"{name}/1")
     statistics = metrics.References(references).statistics(hypotheses)
-    return Judged(scored, statistics.bleu, statistics.chrf, f"hash of {name}")
+    return Judged(statistics.bleu, statistics.chrf, scored, f"hash of {name}")
