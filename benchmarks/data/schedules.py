@@ -185,7 +185,7 @@ def judged(out: Path) -> dict[str, list[Judged]]:
         folder = out / "hypotheses" / row.system / row.testset
         texts = [[*text_lines.read(folder / f"{row.source}.{kind}")] for kind in ("hyp", "ref")]
         counts = metrics.References(texts[1]).statistics(texts[0])
-        found[row.system].append(Judged(row, counts.bleu, counts.chrf, ""))
+        found[row.system].append(Judged(counts.bleu, counts.chrf, row, ""))
     return {name: sorted(rows, key=lambda each: each.row.source) for name, rows in found.items()}
 
 
