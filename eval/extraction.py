@@ -158,14 +158,17 @@ def compare(
         name: Translator.load(directory, weights="float32")
         for name, directory in directories.items()
     }
-    scores: dict[str, dict[str, Scores]] = {name: {} for name in translators}
-    counts: dict[str, list[Counted]] = {name: [] for name in translators}
-    for name, translator in translators.items():
-        texts = evaluate.validation_translations(translator, testset, decoding=decoding)
-        for code, sentences in testset.languages.items():
-            scores[name][code] = metrics.score(texts[code], sentences.references)
-            counted = metrics.References(sentences.references).statistics(texts[code])
-            counts[name].append(Counted(counted.bleu, counted.chrf))
+    texts = {
+        name: evaluate.validation_translations(translator, testset, decoding=decoding)
+        for name, translator in translators.items()
+    }
+    scores = {
+        name: {
+            code: metrics.score(of_model[code], sentences.references)
+            for code, sentences in testset.languages.items()
+        }
+        for name, of_model in texts.items()
+    }
     timed = _timed(testset)
     seconds: dict[str, list[float]] = {name: [] for name in translators}
     for _ in range(_ROUNDS):
@@ -178,16 +181,24 @@ def compare(
         {name: statistics.median(of_model) for name, of_model in seconds.items()},
         sum(len(sentences.sources) for sentences in timed.languages.values()),
         scores,
-        _gain(counts),
+        _gain(texts, testset),
     )
 
 
-def _gain(counts: Mapping[str, Sequence[Counted]]) -> dict[str, float]:
-    """Returns the gain of the original over the baseline from the counts of each language."""
-    if BASELINE not in counts:
+def _gain(texts: Mapping[str, Mapping[str, Sequence[str]]], testset: TestSet) -> dict[str, float]:
+    """Returns the gain of the original over the baseline. texts: by model and FLORES code."""
+    if BASELINE not in texts:
         return {}
-    pairs = zip(counts[ORIGINAL], counts[BASELINE], strict=True)
-    return significance.mean_difference(list(pairs))
+    pairs = []
+    for code, sentences in testset.languages.items():
+        references = metrics.References(sentences.references)
+        original, baseline = (
+            references.statistics(texts[name][code]) for name in (ORIGINAL, BASELINE)
+        )
+        pairs.append(
+            (Counted(original.bleu, original.chrf), Counted(baseline.bleu, baseline.chrf))
+        )
+    return significance.mean_difference(pairs)
 
 
 def _parameters(model_dir: str | Path) -> int:

@@ -44,7 +44,7 @@ class Counted:
         """Returns chrF++ of every resample."""
         return metrics.chrf(_resample_counts(len(self.bleu)) @ self._chrf_counts)
 
-    @property
+    @functools.cached_property
     def scores(self) -> dict[str, float]:
         """Returns BLEU and chrF++, by 'bleu' and 'chrf'."""
         bleu = metrics.bleu(self.bleu.sum(axis=0))

@@ -346,7 +346,6 @@ def code(language: str) -> str:
         return language
 
 
-@functools.lru_cache(maxsize=512)
 def _spellings(codes: tuple[str, ...]) -> Mapping[str, str]:
     """Returns the FLORES code of each name and each code; a code wins over an equal name."""
     spellings = {languages.name_of(flores): flores for flores in codes}
@@ -365,15 +364,15 @@ def find(name: str, served: Iterable[str], side: str) -> str:
         Refusal: no served language has the name.
     """
     codes = tuple(served)
-    spellings = _spellings(codes)
-    casefolded = _casefolded(codes)
     if name in codes:
         return name
+    casefolded = _casefolded(codes)
     if name.casefold() in casefolded:
         return casefolded[name.casefold()]
     try:
         language = languages.find(_LIBRETRANSLATE_CODES.get(name, name))
     except ValueError:
+        spellings = _spellings(codes)
         hint = suggest.hint(name, spellings, 3, show=lambda key: _shown(spellings[key]))
         raise Refusal(
             400, f"{name[:40]!r} is not supported as a {side} language{hint}; see GET /languages"

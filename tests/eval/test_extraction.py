@@ -1,13 +1,12 @@
 """Sizes and scores of an extracted model beside the whole one."""
 
-import dataclasses
 import types
 
 import pytest
 
 from eval import extraction, metrics
-from eval.analyses.significance import Counted
 from eval.extraction import BASELINE, EXTRACTED, ORIGINAL, ExtractionScores, scoring_set
+from eval.testsets import Sentences, TestSet
 
 INTO_ENGLISH = types.SimpleNamespace(target="eng_Latn")
 
@@ -53,15 +52,18 @@ def test_the_gain_is_the_difference_of_original_and_baseline():
     references = [f"this is sentence number {n} of all" for n in range(40)]
     better = [text if n % 2 else "this is another one" for n, text in enumerate(references)]
     worse = [text if n % 4 == 1 else "this is another one" for n, text in enumerate(references)]
-    counts = {
-        name: [Counted(*dataclasses.astuple(metrics.References(references).statistics(texts)))]
-        for name, texts in ((ORIGINAL, better), (EXTRACTED, worse), (BASELINE, worse))
+    sentences = Sentences(references, references)
+    testset = TestSet("toy", "eng_Latn", {"deu_Latn": sentences})
+    texts = {
+        name: {"deu_Latn": of_model}
+        for name, of_model in ((ORIGINAL, better), (EXTRACTED, worse), (BASELINE, worse))
     }
-    gain = extraction._gain(counts)
+    gain = extraction._gain(texts, testset)
     want = metrics.score(better, references).bleu - metrics.score(worse, references).bleu
     assert gain["bleu"] == pytest.approx(want, abs=1e-3)
     assert 0 < gain["bleu_low"] < want < gain["bleu_high"]
-    assert extraction._gain({ORIGINAL: counts[ORIGINAL], EXTRACTED: counts[EXTRACTED]}) == {}
+    del texts[BASELINE]
+    assert extraction._gain(texts, testset) == {}
 
 
 def test_without_a_test_set_sizes_are_compared():
