@@ -91,7 +91,7 @@ class MadeUpRun(NamedTuple):
         }
         rows: list[dict[str, object]] = [
             {"step": step, "validation_loss": float(np.mean(list(held_out.values()))),
-             "language_validation_loss": held_out,
+             "language_validation_loss": held_out, "validation_tokens": 9_000,
              "language_examples": self._by_code(np.round(1000 * step * self._shares))},
             {"step": step, "language_bleu": bleu, "bleu": float(np.mean(list(bleu.values()))),
              "samples": texts},

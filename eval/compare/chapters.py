@@ -91,6 +91,8 @@ def _only(runs: Sequence[str], languages: Differences) -> list[str]:
 
 def _counted(differences: Differences, noun: str) -> str:
     count = len(differences.different)
+    if not count and not differences.equal:
+        return "not known."
     return f"{_number(count, noun)} differ{'s' * (count == 1)}, {differences.equal:,} equal."
 
 
@@ -117,7 +119,8 @@ def _properties(
 
 def _training(comparison: RunComparison) -> Chapter:
     training, runs = comparison.training, comparison.runs
-    tables = [_summaries(runs, training.summaries)]
+    summary = _summaries(runs, training.summaries)
+    tables = [summary] if summary.rows else []
     for title, unit, points in (
         ("Validation loss at equal steps", "step", training.at_steps),
         ("Validation loss at equal target tokens", "target tokens", training.at_tokens),
@@ -137,7 +140,7 @@ def _training(comparison: RunComparison) -> Chapter:
         for point in (*training.at_steps, *training.at_tokens) for loss in point.losses
     ):  # fmt: skip
         sentence += " ~: interpolated between two validations."
-    return Chapter("Training", (sentence,), tuple(tables), training.notes)
+    return Chapter("Training", (sentence,) if tables else (), tuple(tables), training.notes)
 
 
 def _summaries(runs: Sequence[str], summaries: Sequence[TrainingSummary]) -> TextTable:
@@ -148,7 +151,7 @@ def _summaries(runs: Sequence[str], summaries: Sequence[TrainingSummary]) -> Tex
         return NONE if value is None else format(value, form)
 
     rows = (
-        ("steps", *(f"{summary.steps:,}" for summary in summaries)),
+        ("steps", *(formatted(summary.steps, ",") for summary in summaries)),
         ("target tokens", *(formatted(summary.tokens, ",.0f") for summary in summaries)),
         ("hours of training steps", *(formatted(summary.hours, ",.3f") for summary in summaries)),
         (

@@ -33,9 +33,10 @@ class Differences:
 
     @classmethod
     def of(cls, properties: Sequence[Property]) -> "Differences":
-        """Returns the differences among some properties."""
-        different = tuple(each for each in properties if each.differs)
-        return cls(different, len(properties) - len(different))
+        """Returns the differences among some properties. Those that no run has do not count."""
+        known = [each for each in properties if any(value is not None for value in each.values)]
+        different = tuple(each for each in known if each.differs)
+        return cls(different, len(known) - len(different))
 
 
 def configuration(runs: Sequence[ComparedRun]) -> Differences:

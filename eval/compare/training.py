@@ -39,7 +39,7 @@ class TrainingSummary:
     target token, without label smoothing.
     """
 
-    steps: int
+    steps: int | None
     tokens: float | None
     hours: float | None
     best_loss: float | None
@@ -116,7 +116,7 @@ def summary(metrics: RunMetrics) -> TrainingSummary:
     bleu = _values(metrics, "bleu").values
     seconds = _sum(metrics, "seconds")
     return TrainingSummary(
-        steps=metrics.step,
+        steps=metrics.step if metrics.place else None,  # a published model has no metrics
         tokens=_sum(metrics, "target_tokens"),
         hours=None if seconds is None else seconds / 3600,
         best_loss=None if best is None else validation.loss[best],
@@ -268,6 +268,8 @@ def _doubt(first: ComparedRun, run: ComparedRun) -> str:
     ours, theirs = first.manifest, run.manifest
     if not _unit(first, run) or not (ours and theirs) or ours.corpus_hash == theirs.corpus_hash:
         return ""
+    if not all(len(_values(each.metrics, "validation_loss").steps) for each in (first, run)):
+        return ""  # there are no losses to doubt
     return "the corpora differ, so validation sets of equal size may have other lines"
 
 

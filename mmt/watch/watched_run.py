@@ -28,13 +28,24 @@ def open_runs(directories: Sequence[str | Path]) -> list["WatchedRun"]:
     """Returns the runs in these directories, none of whose metrics has been read yet.
 
     Raises:
-      ValueError: a directory is given twice, or is no run directory.
+      ValueError: a directory is given twice, is no run directory, or is a published model.
     """
-    return [WatchedRun(path, name) for path, name in named(directories)]
+    named_paths = named(directories)
+    for path, _ in named_paths:
+        run = Run(path)
+        if run.hashes.is_file() and not run.metrics.exists():
+            raise ValueError(
+                f"{path} is a published model: it has no {run.metrics.name}, the history of its "
+                "training; watch the run directory that it was exported from"
+            )
+    return [WatchedRun(path, name) for path, name in named_paths]
 
 
 def named(directories: Sequence[str | Path]) -> list[tuple[Path, str]]:
-    """Returns the directories, each with a name that no other one has. Raises as `open_runs`."""
+    """Returns the directories, each with a name that no other one has.
+
+    Raises ValueError if a directory is given twice, or is no run directory.
+    """
     paths = [Path(directory) for directory in directories]
     for number, path in enumerate(paths):
         _check_is_run(path)
@@ -86,12 +97,13 @@ def _check_is_run(path: Path) -> None:
         return
     if not path.is_dir():
         raise ValueError(f"{path}: no such directory{run.nearest()}")
-    inside = sorted(
+    inside = [
         str(file.parent)
         for depth in ("*", "*/*")
-        for file in path.glob(f"{depth}/{run.metrics.name}")
-    )
-    hint = f"; runs in it: {', '.join(inside[:5])}" if inside else ""
+        for file in sorted(path.glob(f"{depth}/{run.metrics.name}"))
+    ]
+    rest = f" and {len(inside) - 5} more" if inside[5:] else ""
+    hint = f"; runs in it: {', '.join(inside[:5])}{rest}" if inside else ""
     raise ValueError(f"{path} is no run directory: it has no {run.metrics.name}{hint}")
 
 

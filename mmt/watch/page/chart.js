@@ -24,8 +24,8 @@ function element(tag, properties = {}, ...children) {
 function number(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
-  if (size >= 10000) return Math.round(value).toLocaleString("en");
-  if (size >= 100) return value.toFixed(size >= 1000 ? 0 : 1);
+  if (size >= 1000) return Math.round(value).toLocaleString("en");
+  if (size >= 100) return value.toFixed(1);
   if (size === 0) return "0";
   return size >= 1 ? value.toFixed(2) : value.toPrecision(2);
 }
@@ -37,7 +37,7 @@ function short(value) {
   return `${+value.toPrecision(4)}`;
 }
 
-/** Round numbers between two values. */
+/** Round numbers between two values: two or more, because one does not show the scale. */
 function ticks(low, high, count) {
   const raw = (high - low) / Math.max(count, 1);
   if (!(raw > 0)) return [low];
@@ -45,7 +45,7 @@ function ticks(low, high, count) {
   const step = [1, 2, 5, 10].map(factor => factor * power).find(each => each >= raw);
   const all = [];
   for (let place = Math.ceil(low / step); place * step <= high + step * 1e-6; place++) all.push(place * step);
-  return all;
+  return all.length < 2 ? ticks(low, high, 1.5 * count) : all;
 }
 
 /** Gives a canvas the size of its box; returns its context, in CSS pixels, emptied. */

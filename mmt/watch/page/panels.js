@@ -22,6 +22,7 @@ const TOTALS = {
 };
 const LAST = {
   tokens: ["Tokens", "of both sides, since the row before"], target_tokens: ["Target tokens", "since the row before"],
+  validation_tokens: ["Validation tokens", "target tokens of a validation"],
   seconds: ["Time", "seconds since the row before"],
 };
 

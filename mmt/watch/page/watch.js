@@ -216,7 +216,7 @@ function drawHeat(rows) {
   heatMaps.forEach((map, place) => {
     const grid = heatGrids[place], run = runs[place];
     map.heading.replaceChildren(lineMark(place, ink(place)), run.name,
-      grid && grid.columns ? "" : element("span", {className: "none", textContent: grid ? "no row yet" : "no values, see below"}));
+      grid && grid.columns ? "" : element("span", {className: "none", textContent: grid ? "no row yet" : "no values: see Not logged"}));
     map.scroller.hidden = map.ruler.hidden = !grid || !grid.columns;
     if (!grid) return;
     const shown = rows.filter(({code}) => run.byCode.has(code)).map(row => ({
@@ -264,7 +264,7 @@ function drawCurves() {
   });
   byId("curves").hidden = !curves.length;
   byId("no-curves").hidden = curves.length > 0;
-  byId("no-curves").textContent = !label ? "no values, see below"
+  byId("no-curves").textContent = !label ? "no values: see Not logged"
     : chosen.length ? `${label} of these languages is not logged` : "Click languages in the heat map, or add them here.";
   curveChart.set(curves, state.steps);
   const buttons = chosen.map((code, place) => {
@@ -308,7 +308,7 @@ function drawMixing(rows) {
     if (state.order !== "name") known.sort((a, b) => (b.planned || 0) - (a.planned || 0));
     plot.scroller.hidden = plot.ruler.hidden = run.ledger_step === null;
     plot.set(run, known);
-    if (run.ledger_step === null) plot.heading.append(element("span", {className: "none", textContent: "no values, see below"}));
+    if (run.ledger_step === null) plot.heading.append(element("span", {className: "none", textContent: "no values: see Not logged"}));
   });
 }
 
@@ -320,7 +320,7 @@ function drawExperts(rows) {
   byId("layer").value = state.layer;
   if (!layers.length) {
     expertMaps = [];
-    byId("experts").replaceChildren(element("p", {className: "none", textContent: "no values, see below"}));
+    byId("experts").replaceChildren(element("p", {className: "none", textContent: "no values: see Not logged"}));
     return;
   }
   if (expertMaps.length !== runs.length) {
@@ -332,7 +332,7 @@ function drawExperts(rows) {
   }
   expertMaps.forEach((map, place) => {
     const run = runs[place], table = run.expert_load && run.expert_load.layers[state.layer];
-    map.heading.replaceChildren(run.name, table ? `, step ${run.expert_load.step.toLocaleString("en")}` : ": no values, see below");
+    map.heading.replaceChildren(run.name, table ? `, step ${run.expert_load.step.toLocaleString("en")}` : ": no values: see Not logged");
     map.scroller.hidden = map.ruler.hidden = !table;
     if (!table) return;
     const shares = new Map(Object.entries(table).map(([code, load]) => {
@@ -359,7 +359,7 @@ function drawSamples() {
     ...all.map(step => element("option", {value: step, textContent: step.toLocaleString("en")})));
   select.value = state.sample;
   if (!all.length) {
-    byId("samples").replaceChildren(element("p", {className: "none", textContent: "no values, see below"}));
+    byId("samples").replaceChildren(element("p", {className: "none", textContent: "no values: see Not logged"}));
     return;
   }
   const wanted = sampleCodes();

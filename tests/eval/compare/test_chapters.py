@@ -61,5 +61,22 @@ def test_runs_without_scores_say_so(made_run):
     assert "a has no results.jsonl" in found["Runs"].notes
 
 
+def test_published_models_have_neither_training_nor_machine(made_run):
+    """Nothing is said of what neither has: no step 0, no property that is equal by its absence."""
+    runs = [made_run("a", scores={"deu_Latn": 0.4}), made_run("b", corpus="another text")]
+    for run in runs:
+        (run / "metrics.jsonl").unlink()
+        (run / "environment.json").unlink()
+    found = made(*runs)
+    assert "Machines: not known." in found["Data and machines"].sentences
+    training = found["Training"]
+    assert training.tables == training.sentences == ()
+    assert [note.partition(":")[0] for note in training.notes] == [
+        "validation losses are not compared at equal steps",
+        "validation losses are not compared at equal target tokens",
+    ]
+    assert "b has no metrics.jsonl" in found["Runs"].notes
+
+
 def test_signs():
     assert (signed(-0.004, 2), signed(0.0, 1), signed(-1.25, 1)) == ("0.00", "0.0", "-1.2")

@@ -41,3 +41,6 @@ def test_data_and_machines(made_run):
     assert {one.name: one.values for one in differences.machines(read).different} == {
         "device": ("a core", "a chip"), "jax": ("0.10.2", "0.11.0"), "mmt": (None, "1"),
     }  # fmt: skip
+    for run in runs:
+        Run(run).environment.unlink()
+    assert differences.machines(compared_run.read(runs)) == differences.Differences((), 0)

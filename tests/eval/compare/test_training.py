@@ -101,6 +101,7 @@ def test_a_run_without_metrics_has_none(made_run):
     (runs[1] / "metrics.jsonl").unlink()
     made = training.compare(compared_run.read(runs))
     assert made.summaries[1].best_loss is None and made.summaries[1].hours is None
+    assert (made.summaries[0].steps, made.summaries[1].steps) == (200, None)
     assert not made.at_steps and not made.at_tokens
     assert made.languages[0].losses == (1.5, None)
     assert made.notes[-2:] == (

@@ -247,8 +247,21 @@ def test_no_run(made_up, tmp_path):
     shutil.copytree(made_up, tmp_path / "demo/small")
     with pytest.raises(ValueError, match=r"no metrics.jsonl; runs in it: .*demo/small"):
         open_runs([tmp_path])
+    for name in ("baselines/aa", "baselines/bb", "baselines/cc", "baselines/dd", "baselines/ee"):
+        shutil.copytree(made_up, tmp_path / "demo" / name)
+    with pytest.raises(ValueError, match=r"runs in it: \S+demo/small, \S+/aa, .*/dd and 1 more$"):
+        open_runs([tmp_path / "demo"])
     with pytest.raises(ValueError, match="is given twice"):
         open_runs([made_up, f"{made_up}/../made_up"])
+
+
+def test_a_published_model_has_no_history(made_up, tmp_path):
+    published = shutil.copytree(made_up, tmp_path / "model")
+    (published / "SHA256SUMS").write_text("")
+    open_runs([published])  # it may be in a run directory
+    (published / "metrics.jsonl").unlink()
+    with pytest.raises(ValueError, match=r"model is a published model: it has no metrics.jsonl, "):
+        open_runs([published])
 
 
 def test_names_of_runs(made_up, tmp_path):

@@ -102,6 +102,19 @@ def test_a_run_before_its_first_rows(made_up, tmp_path, watched, open_page):
         assert not page.locator("#curves canvas").is_visible()
 
 
+def test_axes_and_numbers(made_up, watched, open_page):
+    """Two marks or more show the scale of an axis; thousands have their comma."""
+    with watched(made_up) as port, open_page(f"http://127.0.0.1:{port}/") as page:
+        assert page.evaluate("ticks(0.05, 0.92, 4)") == pytest.approx([0.2, 0.4, 0.6, 0.8])
+        for low, high in ((0.05, 0.92), (0.0, 0.0078), (1.5, 86.0), (0.44, 0.46), (-3, 2)):
+            assert 2 <= len(page.evaluate("([low, high]) => ticks(low, high, 4)", [low, high])) < 9
+        titles = page.locator("#totals h3").all_inner_texts()
+        assert "Validation tokens target tokens of a validation" in titles
+        assert all(title[0].isupper() for title in titles)
+        shown = page.evaluate("[20086, 4492.4, 999.9, 85.88, 0].map(number)")
+        assert shown == ["20,086", "4,492", "999.9", "85.88", "0"]
+
+
 def test_people_choose_metric_languages_and_steps(made_up, watched, open_page):
     with watched(made_up) as port, open_page(f"http://127.0.0.1:{port}/") as page:
         page.locator("#runs dd", has_text="4,000 of 4,000").wait_for()
