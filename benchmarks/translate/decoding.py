@@ -38,6 +38,7 @@ from mmt.translate import Translator
 
 PIECES, LENGTH, ROWS = 32_000, 24, 32
 SIDES = ("source", "target")
+SMALL = "float32, small batches"
 SIZES: dict[str, Any] = {
     "vocab_size": PIECES, "d_model": 512, "d_kv": 64, "d_ff": 1024, "num_layers": 8,
     "num_decoder_layers": 8, "num_heads": 8, "feed_forward_proj": "gated-gelu",
@@ -76,9 +77,9 @@ def vocabulary() -> bytes:
     return model.SerializeToString()
 
 
-def ours(run: Path, weights: str) -> Translate:
-    """Returns `mmt` with weights of a type."""
-    translator = Translator.load(run, weights=weights, batch_size=ROWS)
+def ours(run: Path, weights: str, fixed: bool | None = None) -> Translate:
+    """Returns `mmt` with weights of a type; `fixed`: whether small batches are filled up."""
+    translator = Translator.load(run, weights=weights, fixed_batch_size=fixed, batch_size=ROWS)
 
     def translate(lines: Sequence[str], beam: int) -> Any:
         decoding = Decoding(beam=beam, min_length_ratio=1.0, max_length_ratio=1.0)
@@ -173,6 +174,8 @@ def natural_lengths(options: argparse.Namespace) -> None:
             systems[f"{engine}, {weights}"] = by_mmt(translator)
             if engine == "ctranslate2":
                 systems[f"CTranslate2, {weights}"] = library(translator)
+    translator = Translator.load(options.model, weights="float32", fixed_batch_size=False)
+    systems[f"jax, {SMALL}"] = by_mmt(translator)
     table = Table(title=f"seconds, {len(lines)} lines of natural lengths; {header()}")
     for column in ("system", "greedy", against, "beam 4", against):
         table.add_column(column, justify="right")
@@ -218,7 +221,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         make_model(Path(folder))
         run, exported = Path(folder) / "run", Path(folder) / "ct2"
-        systems = {f"mmt, {kind}": ours(run, kind) for kind in ("float32", "bfloat16", "int8")}
+        systems = {f"mmt, {kind}": ours(run, kind) for kind in WEIGHTS}
+        systems[f"mmt, {SMALL}"] = ours(run, "float32", fixed=False)
         if "ctranslate2" in peers:
             for kind in ("float32", "int8"):
                 systems[f"CTranslate2, {kind}"] = by_ctranslate2(exported, kind)

@@ -1,10 +1,11 @@
 """Compares the decoding of models with experts and of dense models with as many active parameters.
 
-    python -m benchmarks.translate.experts [--lines 64] [--experts 16] [--repeats 2]
+    python -m benchmarks.translate.experts [--lines 64] [--rows 32] [--experts 16] [--repeats 2]
 
 The weights are random; the model has d_model 512, 8 + 8 layers and 32,000 pieces, experts in every
 other layer. Every source and translation has 24 tokens. Systems are timed alternately, best of
-`--repeats`. Routers choose at random, so that nearly all experts are used in each step.
+`--repeats`, in batches of `--rows` lines. Routers choose at random, so that nearly all experts are
+used in each step.
 """
 
 import argparse
@@ -27,10 +28,12 @@ from mmt.model.routing import gshard_top2, switch_top1
 from mmt.model.transformer import Config, Transformer
 from mmt.translate.model_search import TransformerSearch
 
-PIECES, LENGTH, ROWS = 32_000, 24, 32
+PIECES, LENGTH = 32_000, 24
 
 
-def make_search(mlp_dim: int, moe: MoeConfig | None, weights: str, beam: int) -> Callable:
+def make_search(
+    mlp_dim: int, moe: MoeConfig | None, weights: str, beam: int, rows: int
+) -> Callable:
     """Returns the search of a random model; `mlp_dim` is that of a layer or of an expert."""
     config = Config(
         vocab_size=PIECES, emb_dim=512, num_heads=8, head_dim=64, mlp_dim=mlp_dim,
@@ -40,14 +43,14 @@ def make_search(mlp_dim: int, moe: MoeConfig | None, weights: str, beam: int) ->
     params = nn.unbox(jax.jit(model.init)(jax.random.key(0), tokens, tokens)["params"])
     search = TransformerSearch(*for_inference(model, params, weights), vocabulary=PIECES)
     decoding = Decoding(beam=beam, min_length_ratio=1.0, max_length_ratio=1.0)
-    fixed = weights == "float32"
-    return BucketedBatches(search, decoding, batch_size=ROWS, longest=64, fixed=fixed).search
+    return BucketedBatches(search, decoding, batch_size=rows, longest=64, fixed=False).search
 
 
 def main() -> None:
     """Times all systems and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=64)
+    parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--experts", type=int, default=16)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--beam", type=int, default=4)
@@ -60,15 +63,16 @@ def main() -> None:
         "top-1": (1024, MoeConfig(num_experts=options.experts, router=switch_top1)),
         "top-2, half as wide": (512, MoeConfig(num_experts=options.experts, router=gshard_top2)),
     }
-    title = f"seconds, beam {options.beam}, {options.experts} experts; {header()}"
-    table = Table("model", "weights", title=title)
+    sizes = f"beam {options.beam}, batches of {options.rows}, {options.experts} experts"
+    table = Table("model", "weights", title=f"seconds, {sizes}; {header()}")
     counts = (options.lines, 1)
     for count in counts:
         table.add_column(f"{count} lines", justify="right")
         table.add_column("x dense", justify="right")
     for weights in WEIGHTS:
         searches = {
-            name: make_search(*form, weights, options.beam) for name, form in forms.items()
+            name: make_search(*form, weights, options.beam, options.rows)
+            for name, form in forms.items()
         }
         best = {name: dict.fromkeys(counts, float("inf")) for name in forms}
         for count in counts:

@@ -110,7 +110,9 @@ def _serve(args: argparse.Namespace) -> None:
     load = translate.Translator.load
     config.bind(args.bindings, [load, translate.Decoding, serve.Limits])
     engine = engines.engine_of(args)
-    weights = config.bound(load, "weights") or engines.fastest_weights(engine)
+    bound = config.bound(load, "weights")
+    weights = bound or engines.fastest_weights(engine)
+    batches = {} if bound else engines.fastest_batches()
     if engine != "jax":
         engines.announce(engine, weights, "--gin.Translator.load.weights")
     serve.serve(
@@ -118,7 +120,7 @@ def _serve(args: argparse.Namespace) -> None:
         keys=Path(args.keys) if args.keys else None,
         decoding=engines.decoding_of(args, keep_placeholders=True, recase_capitals=True),
         limits=config.configured(serve.Limits)(),
-        load=functools.partial(config.configured(load), engine=engine, weights=weights),
+        load=functools.partial(config.configured(load), engine=engine, weights=weights, **batches),
     )  # fmt: skip
 
 

@@ -39,6 +39,17 @@ def fastest_weights(engine: str) -> str:
     return "int8" if engine == "ctranslate2" else inference.fastest_weights()
 
 
+def fastest_batches() -> dict[str, bool]:
+    """Returns options of `Translator.load` by which few lines are fast; a binding wins over them.
+
+    In float32, near-ties can then differ with the lines that are translated together.
+    """
+    from mmt import config, translate
+
+    bound = config.bound(translate.Translator.load, "fixed_batch_size")
+    return {} if bound is not None else {"fixed_batch_size": False}
+
+
 def announce(engine: str, weights: str, setting: str) -> None:
     """Names the chosen weights on stderr, and how to set them."""
     engine_part = "" if engine == "jax" else f"engine: {engine}, "

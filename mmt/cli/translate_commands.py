@@ -333,13 +333,14 @@ def _load_translator(args: argparse.Namespace) -> Any:
     """Returns the translator, with the bindings that `_decoding_of` has loaded."""
     from mmt import config, translate
 
-    engine = engines.engine_of(args)
+    engine, load = engines.engine_of(args), translate.Translator.load
     options: dict[str, Any] = {} if args.step is None else {"step": args.step}
     layout = translate.layout_of(args.model, engine)
     if getattr(args, "weights", None) and layout is None:
         options["weights"] = _weights(args)
-    load = config.configured(translate.Translator.load)
-    return load(args.model, layout=layout, engine=engine, **options)
+        if args.weights == "auto":
+            options |= engines.fastest_batches()
+    return config.configured(load)(args.model, layout=layout, engine=engine, **options)
 
 
 def _weights(args: argparse.Namespace) -> str:

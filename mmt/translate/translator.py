@@ -54,13 +54,10 @@ class Translator:
         vocabularies: the vocabularies of 'source' and 'target'.
         manifest: languages and vocabulary hashes of the training data.
         batch_size: sentences translated together; smaller batches are filled up.
-        max_source_length: maximum source tokens, tag and end token included; longer lines are
-            split.
+        max_source_length: most source tokens of a line, tag and end included; others are split.
         steps: step of the checkpoint, or steps of the averaged checkpoints.
-        layout: placement of the parameters of a model that is larger than one device; it does not
-            change the text.
-        fixed_batch_size: whether small batches are filled up to `batch_size`. `load` with weights
-            in bfloat16 or int8 sets it to False, which makes few lines faster.
+        layout: placement of a model that is larger than one device; it does not change the text.
+        fixed_batch_size: whether small batches are filled up to `batch_size`; slow for few lines.
         identifier: the language identifier of the run, if it has one.
         ctranslate2: the model of the engine CTranslate2, which translates in place of `model`.
             `params` is then a function that reads the parameters, which only `align` needs.
@@ -149,6 +146,7 @@ class Translator:
         batch_size: int = 32,
         layout: Layout | None = None,
         weights: str | None = None,
+        fixed_batch_size: bool | None = None,
         engine: str = "jax",
         rows: int | None = None,
     ) -> "Translator":
@@ -164,6 +162,7 @@ class Translator:
             layout: placement of the parameters; None is the first device.
             weights: 'float32', 'bfloat16' or 'int8' converts the model to a form that decodes
                 faster (`mmt.model.inference`); None, or a layout, keeps it as it was trained.
+            fixed_batch_size: None is False for weights in bfloat16 and int8, else True.
             engine: 'jax', or 'ctranslate2' for a dense model on a CPU, which is exported once into
                 the run directory (`mmt.convert.ctranslate2`). Without `weights` it is float32.
             rows: old name of `batch_size`.
@@ -185,6 +184,8 @@ class Translator:
         else:
             steps = run.last_steps(average, step=step)
         model, params, exported = placement.load(engine, run, steps, layout, weights)
+        if fixed_batch_size is None:
+            fixed_batch_size = weights in (None, "float32")
         return cls(
             model,
             params,
@@ -194,7 +195,7 @@ class Translator:
             max_source_length=lengths["inputs"],
             steps=tuple(steps),
             layout=layout,
-            fixed_batch_size=weights in (None, "float32"),
+            fixed_batch_size=fixed_batch_size,
             identifier=LanguageIdentifier.load(model_dir) if run.identifier.is_file() else None,
             ctranslate2=exported,
         )

@@ -12,6 +12,7 @@ import pytest
 from mmt import config
 from mmt.cli import engines
 from mmt.cli.main import main
+from mmt.model import inference
 from mmt.run import Run
 from mmt.translate import Decoding, Translator
 from tests.helpers import hf_runs
@@ -92,3 +93,17 @@ def test_rows_name_weights_that_are_not_those_of_the_training(bind):
     assert engines.recorded(translator, Decoding()) == f"{Decoding()}|weights:int8"
     translator.layout = object()  # which keeps the model as it was trained
     assert engines.recorded(translator, Decoding()) == str(Decoding())
+
+
+def test_only_weights_that_are_chosen_automatically_have_small_batches(bind, monkeypatch):
+    """Batches in float32 are filled up where a user asks for float32, or for full batches."""
+    fixed = []
+    monkeypatch.setattr(
+        Translator, "translate", lambda self, *_, **__: fixed.append(self.fixed_batch_size) or ()
+    )
+    run = ["translate", "--model", str(OLD / "toy"), "--from", "de"]
+    for options in ([], ["--weights", "float32"], ["--gin.Translator.load.fixed_batch_size=True"]):
+        monkeypatch.setattr(inference, "fastest_weights", lambda: "float32")
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n")))
+        assert main([*run, *options]) == 0
+    assert fixed == [False, True, True]
