@@ -1,6 +1,8 @@
 """Validation loss and stopping early."""
 
 import json
+import math
+import types
 
 import jax.numpy as jnp
 import numpy as np
@@ -90,6 +92,17 @@ def test_stops_after_patience_and_stays_stopped(tmp_path, toy_program, toy_batch
     assert int(state.step) == end  # the best was the second, the fourth; two more did not improve
     again = train.train(toy_program(), toy_batches(), hooks=[measure], **run)
     assert int(again.step) == end
+
+
+def test_a_loss_that_is_no_number_is_not_the_best():
+    """Otherwise a run whose first loss is NaN would stop while it improves."""
+    losses = [math.nan, 3.0, 2.0, 1.0]
+    rows = [{"step": step, "validation_loss": loss} for step, loss in enumerate(losses)]
+    log = types.SimpleNamespace(rows=lambda: rows, write=rows.append, say=print)
+    now = types.SimpleNamespace(number=3, measured={"validation_loss": 1.0}, log=log)
+    assert not hooks.EarlyStop(2)(now)
+    rows += [{"step": 4, "validation_loss": math.nan}, {"step": 5, "validation_loss": 1.5}]
+    assert hooks.EarlyStop(2)(now)
 
 
 def test_a_corpus_without_validation_data_is_an_error(tmp_path, toy_program, toy_batches):
