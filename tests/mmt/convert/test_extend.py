@@ -130,6 +130,7 @@ def test_training_needs_a_directory_of_its_own(extended):
     ("flags", "message"),
     [
         ("--languages deu,kat", "corpus more has no deu_Latn .*nearest"),
+        ("--languages=", "unknown language ''"),
         ("--languages georgan", "unknown language 'georgan'.*Georgian"),
         ("--rehearsal 1", "rehearsal.*1.*allowed"),
         ("--rehearsal 0", "rehearsal.*0.*allowed"),
