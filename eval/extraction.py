@@ -13,12 +13,13 @@ from eval.analyses import significance
 from eval.analyses.significance import Counted
 from eval.metrics import Scores
 from eval.testsets import Sentences, TestSet
+from mmt import languages
 from mmt.data import corpora
-from mmt.data.cache.manifest import Manifest
+from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.decoding import DEFAULT, Decoding
 from mmt.model import parameter_names
 from mmt.run import Run
-from mmt.translate import Translator
+from mmt.translate import Translator, source_language
 
 ORIGINAL, EXTRACTED, BASELINE = "original", "extracted", "baseline"
 _TIMED_LINES = 128  # of all languages together
@@ -132,6 +133,22 @@ def scoring_set(
     return None
 
 
+def check_baseline(directory: str | Path, names: Sequence[str]) -> None:
+    """Raises ValueError unless a run directory has a model that was trained on the languages.
+
+    A model whose languages are not known is not checked for them.
+    """
+    run = Run(directory)
+    run.check_is_model()
+    run.best_step()
+    known = read_manifest(run.manifest).translated
+    for language in map(languages.find, names):
+        try:
+            source_language.check_trained(language, known, "source")
+        except ValueError as error:
+            raise ValueError(f"the baseline {directory}: {error}") from error
+
+
 def compare(
     original: str | Path, extracted: str | Path, testset: TestSet | None,
     *, baseline: str | Path | None = None, decoding: Decoding = DEFAULT,
@@ -146,7 +163,7 @@ def compare(
         decoding: options of the search.
 
     Raises:
-        ValueError: a directory holds no model, or its model lacks a language.
+        ValueError: a directory holds no model. See `check_baseline` for the languages.
     """
     directories = {ORIGINAL: original, EXTRACTED: extracted}
     if baseline is not None:

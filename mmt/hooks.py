@@ -296,7 +296,8 @@ class EarlyStop:
             ]
         )
         sign = 1 if self.larger_is_better else -1
-        best = int(np.argmax(sign * np.asarray(values)))
+        known = sign * np.asarray(values, np.float64)
+        best = int(np.argmax(np.where(np.isnan(known), -np.inf, known)))
         if len(values) - 1 - best < self.patience:
             return False
         reason = f"{self.metric} has not improved in {self.patience} measurements"

@@ -4,6 +4,7 @@ It imports only light modules; `mmt.checkpoint` reads the arrays.
 """
 
 import json
+import math
 import os
 import shutil
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmt import config, suggest
-from mmt.system import environment
+from mmt.system import environment, json_objects
 
 if TYPE_CHECKING:
     from mmt.model.transformer import Transformer
@@ -217,8 +218,9 @@ class Run:
             except (ValueError, OSError) as error:
                 print(f"{directory} is damaged: {str(error).splitlines()[0]}", file=sys.stderr)
                 continue
-            if isinstance(measured, dict) and "validation_loss" in measured:
-                losses[step] = measured["validation_loss"]
+            loss = measured.get("validation_loss") if isinstance(measured, dict) else None
+            if isinstance(loss, int | float) and math.isfinite(loss):  # NaN is not the least
+                losses[step] = loss
         return min(losses, key=losses.__getitem__) if losses else steps[-1]
 
     def last_steps(self, count: int, *, step: int | None = None) -> list[int]:
@@ -296,11 +298,20 @@ class Run:
 
 
 def read_metrics(file: Path) -> list[dict[str, Any]]:
-    """Returns the rows of a run's metrics without an incomplete last line of a killed run."""
-    rows = []
-    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+    """Returns the rows of a run's metrics without an incomplete last line of a killed run.
+
+    Raises ValueError, with file and line, for any other line that is no row.
+    """
+    rows: list[dict[str, Any]] = []
+    lines = file.read_bytes().rstrip().split(b"\n") if file.exists() else []
+    for number, line in enumerate(lines, 1):
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
+            row = json_objects.parse(line)
+            if type(row.get("step")) is not int:
+                raise ValueError("a row without its step, a whole number")
+        except ValueError as error:
+            if number == len(lines):
+                break
+            raise ValueError(f"{file}:{number}: {error}") from error
+        rows.append(row)
     return rows

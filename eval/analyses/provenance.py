@@ -84,7 +84,7 @@ def _losses(rows: Sequence[Mapping[str, Any]], table: Sequence[tuple[str, str]])
         for code in corpora if row["step"] > half else ():
             counts, losses = (row.get(name, {}).get(code, {}) for name in
                               ("corpus_tokens", "corpus_loss"))  # fmt: skip
-            if len(corpora[code]) == 1 and code in row["language_tokens"]:
+            if len(corpora[code]) == 1 and code in row.get("language_tokens", {}):
                 only = corpora[code][0]
                 counts = {only: row["language_tokens"][code]}
                 losses = {only: row["language_loss"][code]}

@@ -287,7 +287,9 @@ class _Language:
         raw = self._file.read_bytes().split(b"\n")
         try:
             provenance, *rows = map(json_objects.parse, filter(None, raw))
-            is_current = provenance == self._provenance
-            return {row["source"]: row["output"] for row in rows} if is_current else {}
-        except (ValueError, KeyError) as error:
+            outputs = {row["source"]: row["output"] for row in rows}
+            if not all(isinstance(text, str) for pair in outputs.items() for text in pair):
+                raise ValueError("a source or output is no text")
+            return outputs if provenance == self._provenance else {}
+        except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{self._file}: damaged ({error}); remove it") from error

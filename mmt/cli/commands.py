@@ -157,7 +157,7 @@ def _watch(args: argparse.Namespace) -> None:
     from mmt import watch
 
     runs = watch.open_runs(args.runs)
-    if args.export:
+    if args.export is not None:
         watch.export(runs, Path(args.export))
         print(args.export)
         return
@@ -236,10 +236,9 @@ def _extract_languages(args: argparse.Namespace) -> None:
     from eval import extraction
     from mmt.run import Run
 
-    if args.baseline:
-        Run(args.baseline).check_is_model()
-        Run(args.baseline).best_step()
     names = args.languages.split(",")
+    if args.baseline is not None:
+        extraction.check_baseline(args.baseline, names)
     take = _extract_routed if args.experts is None else _extract_most_used
     testset = take(args, Run(args.model), names)
     status.begin("comparing the models")
@@ -298,7 +297,7 @@ def _extend(args: argparse.Namespace) -> None:
     flags = {name: value for name, value in flag_values.items() if value is not None}
     options = config.configured(extend.Extension)(**flags)
     run, corpus = Run(args.model), corpora.load(args.corpus)
-    if args.languages:
+    if args.languages is not None:
         corpus = corpus.only(args.languages.split(","))
     extend.check(run, corpus, args.out)
     with config.isolated(run.config):

@@ -110,7 +110,7 @@ def read(directory: Path) -> list[Heartbeat]:
     beats = []
     for file in directory.glob("*.json") if directory.is_dir() else ():
         if re.fullmatch(r"\d{5}\.json", file.name):
-            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
                 content = json.loads(file.read_bytes())
                 beat = Heartbeat(**content | {"health": Health(**content["health"])})
                 checked.check(beat, max_int=None)

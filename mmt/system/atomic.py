@@ -157,7 +157,7 @@ def write_bytes(file: Path, content: bytes) -> None:
     """Writes a file atomically."""
     with disk_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_name(f".{uuid.uuid4().hex[:12]}.half")  # no other writer has it
+        unfinished = file.parent / f".{uuid.uuid4().hex[:12]}.half"  # no other writer has it
         try:
             unfinished.write_bytes(content)
             unfinished.replace(file)
@@ -180,5 +180,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise OSError(f"cannot write {path}: {error}") from error
+    except FileExistsError as error:  # of a folder that is to be created
+        raise OSError(f"cannot write {path}: {error.filename} is no folder") from error
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror or error}") from error

@@ -70,7 +70,7 @@ def read(file: Path) -> Environment | None:
         return None
     try:
         return Environment(**json.loads(file.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"{file}: {error}") from error
 
 

@@ -152,7 +152,8 @@ def _integer(request: Request, name: str, minimum: int, maximum: int, *, default
 def _json(content: Any, status: int = 200) -> Response:
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     headers = HEADERS | {"Cache-Control": "no-store"}
-    return Response(text, status, headers, media_type="application/json")
+    content_bytes = text.encode(errors="replace")  # a directory's name may be no text
+    return Response(content_bytes, status, headers, media_type="application/json")
 
 
 def _refused(_: Request, error: Exception) -> Response:

@@ -35,4 +35,4 @@ def export(runs: Sequence[WatchedRun], file: Path) -> None:
             }
         )
     date = datetime.datetime.now().astimezone().isoformat(" ", "minutes")
-    atomic.write_bytes(file, page_with({"date": date, "runs": content}).encode())
+    atomic.write_bytes(file, page_with({"date": date, "runs": content}).encode(errors="replace"))

@@ -13,6 +13,7 @@ PREFIX = "language_"  # of the fields that hold a number per language
 SAMPLES = 50
 _CHUNK = 1 << 22  # bytes that are read at once
 _TAIL = 256  # bytes before the place that tell whether the file is still the same
+_MOST = 1 << 62  # above any step or whole number of a row
 
 
 class Track:
@@ -145,8 +146,7 @@ class RunMetrics:
         }
         for field, value in row.items():
             self._check_order(field, step)
-            wrong = {"samples": _are_samples, "decisions": _are_decisions}
-            if field in wrong and not wrong[field](value):
+            if not _CHECKS.get(field, _is_storable)(value):
                 raise ValueError(f"{field} is {json.dumps(value)[:60]}, an invalid value")
         for field, numbers in by_language.items():
             columns = self._columns_of(tuple(row.pop(field)))
@@ -202,14 +202,27 @@ def _are_decisions(value: Any) -> bool:
         isinstance(each, dict)
         and type(each.get("step")) is int
         and all(isinstance(each.get(key), str) for key in ("rule", "name", "text"))
+        and isinstance(each.get("languages", []), list)
         and all(isinstance(code, str) for code in each.get("languages", ()))
         for each in value
     )
 
 
+def _is_step(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _MOST
+
+
+def _is_storable(value: Any) -> bool:
+    """Whether this is no whole number, or one that fits a float."""
+    return not isinstance(value, int) or abs(value) < _MOST
+
+
+_CHECKS = {"samples": _are_samples, "decisions": _are_decisions, "returned_from": _is_step}
+
+
 def _numbers(field: str, by_language: Mapping[str, Any]) -> np.ndarray:
     for code, number in by_language.items():
-        if not isinstance(number, int | float):
+        if not isinstance(number, int | float) or not _is_storable(number):
             raise ValueError(f"{field} of {code} is {json.dumps(number)[:60]}; allowed: a number")
     with np.errstate(over="ignore"):
         return np.fromiter(by_language.values(), np.float32, len(by_language))
@@ -225,6 +238,6 @@ def _row(line: bytes) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise ValueError(f"expected an object, found {line[:40].decode(errors='replace')!r}")
     step = row.get("step")
-    if type(step) is not int or not 0 <= step < 1 << 62:
+    if not _is_step(step):
         raise ValueError(f"step is {json.dumps(step)[:60]}; allowed: an integer from 0")
     return row

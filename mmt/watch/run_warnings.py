@@ -59,9 +59,10 @@ def _faults(metrics: RunMetrics) -> Iterator[RunWarning]:
             yield RunWarning("rollback", "", step, text)
     skipped = metrics.totals.get("skipped")
     if skipped is not None:
-        count = int(np.nansum(skipped.values))
+        count = np.nansum(skipped.values, dtype=np.float64)
         last = int(skipped.steps[-1])
-        text = f"{count:,} steps skipped (loss or gradient not finite), the last by step {last:,}"
+        text = f"{count:,.0f} steps skipped (loss or gradient not finite)"
+        text += f", the last by step {last:,}"
         yield RunWarning("skipped", "", last, text)
     waiting = metrics.totals.get("data_wait")
     if waiting is not None:

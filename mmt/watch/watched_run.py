@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mmt import health, languages, suggest
+from mmt.checked import HUGE
 from mmt.data import ledger, mixing
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.run import Run
@@ -68,7 +69,7 @@ def _are_loads(layers: Any) -> bool:
             return False
         counts = [count for load in loads for count in load]
         if len({len(load) for load in loads}) != 1 or not all(
-            type(count) is int and count >= 0 for count in counts
+            type(count) is int and 0 <= count <= HUGE for count in counts
         ):
             return False
     return True
@@ -84,7 +85,7 @@ def _check_ledger(file: Path, content: dict[str, Any]) -> None:
             for corpus, counts in row["corpora"].items()
         ]
     for row_name, field, number in numbers:
-        if type(number) not in (int, float) or not 0 <= number < math.inf:
+        if type(number) not in (int, float) or not 0 <= number <= HUGE:
             raise ValueError(
                 f"{file}: {field} of {row_name} is {number!r}; allowed: a number from 0. A run of "
                 "an older version gets it at its next checkpoint"
@@ -231,8 +232,12 @@ class WatchedRun:
         self._expert_load = content
 
     def _load_config(self) -> None:
-        self._config = self._run.config.read_text("utf-8")
-        match = re.search(r"^TRAIN_STEPS = (\d+)$", self._config, re.M)
+        file = self._run.config
+        try:
+            self._config = file.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{file}: {error}") from error
+        match = re.search(r"^TRAIN_STEPS = (\d{1,18})$", self._config, re.M)
         self._steps = int(match[1]) if match else None
 
     def series(

@@ -1,12 +1,22 @@
 """Sizes and scores of an extracted model beside the whole one."""
 
+import dataclasses
 import types
 
 import pytest
 
 from eval import extraction, metrics
-from eval.extraction import BASELINE, EXTRACTED, ORIGINAL, ExtractionScores, scoring_set
+from eval.extraction import (
+    BASELINE,
+    EXTRACTED,
+    ORIGINAL,
+    ExtractionScores,
+    check_baseline,
+    scoring_set,
+)
 from eval.testsets import Sentences, TestSet
+from mmt.data.cache.manifest import Manifest
+from mmt.run import Run
 
 INTO_ENGLISH = types.SimpleNamespace(target="eng_Latn")
 
@@ -72,6 +82,25 @@ def test_without_a_test_set_sizes_are_compared():
         "model\tparameters\tMB (float32)", "original\t4,000,000\t16.0",
         "extracted\t1,000,000\t4.0", "extracted: 25% of the size",
     ]  # fmt: skip
+
+
+def test_a_baseline_must_have_the_languages(tmp_path):
+    """Otherwise the gain over it would be that over a model that never saw them."""
+    run = Run(tmp_path / "swahili")
+    run.checkpoint(1).mkdir(parents=True)
+    run.config.write_text("")
+    sides = ("source", "target")
+    manifest = Manifest(
+        "toy", "eng_Latn", ("swh_Latn",), {}, "", dict.fromkeys(sides, ""), dict.fromkeys(sides, 9)
+    )
+    manifest.write(run.directory)
+    check_baseline(run.directory, ["Swahili"])
+    with pytest.raises(ValueError, match="the baseline .*swahili: source language deu_Latn"):
+        check_baseline(run.directory, ["swh", "deu"])
+    dataclasses.replace(manifest, languages=()).write(run.directory)  # of an imported model
+    check_baseline(run.directory, ["deu"])
+    with pytest.raises(ValueError, match="swahil is no model directory.*nearest: .*swahili"):
+        check_baseline(tmp_path / "swahil", ["swh"])
 
 
 def test_the_corpus_is_the_test_set(toy_corpus, capsys):

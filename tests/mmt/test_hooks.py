@@ -1,6 +1,7 @@
 """Validation loss and stopping early."""
 
 import json
+import math
 
 import jax.numpy as jnp
 import numpy as np
@@ -75,9 +76,18 @@ def test_one_row_has_no_other_sources(tmp_path, toy_program, toy_batches):
         )  # fmt: skip
 
 
-@pytest.mark.parametrize(("since", "end"), [(0, 4), (2, 6)])
-def test_stops_after_patience_and_stays_stopped(tmp_path, toy_program, toy_batches, since, end):
-    values = iter([3.0, 2.0, 2.5, 2.1, 9.0, 8.0, 1.0])
+@pytest.mark.parametrize(
+    ("losses", "since", "end"),
+    [
+        ([3.0, 2.0, 2.5, 2.1, 9.0, 8.0, 1.0], 0, 4),  # the best was the second
+        ([3.0, 2.0, 2.5, 2.1, 9.0, 8.0, 1.0], 2, 6),  # of those that count, the fourth
+        ([math.nan, 2.0, 1.5, 1.6, 1.7], 0, 5),
+    ],
+)
+def test_stops_after_patience_and_stays_stopped(
+    tmp_path, toy_program, toy_batches, losses, since, end
+):
+    values = iter(losses)
 
     def measure(now):
         value = next(values)
@@ -87,7 +97,7 @@ def test_stops_after_patience_and_stays_stopped(tmp_path, toy_program, toy_batch
     run = {"model_dir": str(tmp_path), "steps": 50, "policy": Policy(period=1)}
     stop = hooks.EarlyStop(2, since=since)
     state = train.train(toy_program(), toy_batches(), hooks=[measure, stop], **run)
-    assert int(state.step) == end  # the best was the second, the fourth; two more did not improve
+    assert int(state.step) == end  # two more than the best did not improve
     again = train.train(toy_program(), toy_batches(), hooks=[measure], **run)
     assert int(again.step) == end
 

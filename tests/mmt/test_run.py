@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mmt import config
-from mmt.run import Run
+from mmt.run import Run, read_metrics
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = (
@@ -117,6 +117,9 @@ def test_the_best_checkpoint_has_the_least_loss(tmp_path, capsys):
     (tmp_path / "checkpoints/2/measured/metadata").write_text("{")
     assert Run(tmp_path).best_step() == 3
     assert "checkpoints/2/measured is damaged" in capsys.readouterr().err
+    for loss in ("NaN", '"1.0"', "null"):
+        (tmp_path / "checkpoints/1/measured/metadata").write_text(f'{{"validation_loss": {loss}}}')
+        assert Run(tmp_path).best_step() == 3
 
 
 def test_the_last_checkpoints_are_in_order(tmp_path):
@@ -124,3 +127,20 @@ def test_the_last_checkpoints_are_in_order(tmp_path):
     assert Run(tmp_path).last_steps(2) == [4, 10]
     with pytest.raises(ValueError, match="has 2, 4, 10"):
         Run(tmp_path).last_steps(4)
+
+
+def test_only_the_last_row_of_the_metrics_may_be_incomplete(tmp_path):
+    """Resuming writes the rows again, so none may be lost without a word."""
+    file = tmp_path / "metrics.jsonl"
+    assert read_metrics(file) == []
+    for end in (b"", b"\n", b'{"step": 3, "lo', b"\0\0\0\n"):
+        file.write_bytes(b'{"step": 1, "text": "a\xe2\x80\xa8b"}\n{"step": 2}\n' + end)
+        assert [row["step"] for row in read_metrics(file)] == [1, 2]
+    for line, fault in ((b"{", "no JSON"), (b"[1]", "an object"), (b'{"loss": 1.0}', "its step"),
+                        (b"\xff", "no UTF-8"), (b"", "no JSON")):  # fmt: skip
+        file.write_bytes(b'{"step": 1}\n' + line + b'\n{"step": 2}\n')
+        with pytest.raises(ValueError, match=rf"metrics\.jsonl:2: .*{fault}"):
+            read_metrics(file)
+    file.write_bytes(b'\xef\xbb\xbf{"step": 1}\n{"step": 2}\n')
+    with pytest.raises(ValueError, match=r"metrics\.jsonl:1: no JSON: Unexpected UTF-8 BOM"):
+        read_metrics(file)

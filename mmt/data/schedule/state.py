@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mmt import checked, languages
+from mmt import checked, languages, suggest
 from mmt.data.curriculum import CurriculumSampler, RateChange
 from mmt.data.mixing import is_monolingual, resolve
 from mmt.data.schedule.late import entries
@@ -29,7 +29,8 @@ class ScheduleState:
       known: the codes of the data.
       held_out: validation examples by code.
 
-    Raises ValueError for a schedule of another type, such as a gin reference without brackets.
+    Raises ValueError for a schedule of another type, such as a gin reference without brackets, and
+    for a stage that ends by the loss of a language without a validation set.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class ScheduleState:
         self._reported = -1  # the draw up to which decisions were returned
         self._silent: list[str] = []  # languages without a validation set
         self._units: dict[str, list[str]] = {}
+        self._check_watched(known, held_out)
         if schedule is not None:
             drawn = [code for code, rate in sampler.planned_rates().items() if rate]
             pairs = [code for code in drawn if not is_monolingual(code)]
@@ -59,6 +61,18 @@ class ScheduleState:
             acting = [code for code in pairs if held_out.get(code)]
             self._units = schedule.units(known, acting)
             self._plan_waits()
+
+    def _check_watched(self, known: Sequence[str], held_out: Mapping[str, int]) -> None:
+        """Raises ValueError for a stage that ends by the loss of a language that is not measured.
+        """
+        for stage in self.sampler.stages:
+            name = (stage.watched_loss() or ("", 0))[0]
+            if name and not held_out.get(code := resolve(name, known)):
+                having = [other for other in known if held_out.get(other)]
+                raise ValueError(
+                    f"a stage has until = {dict(stage.until or {})}, but {code} has no validation "
+                    f"set, so its loss is never measured{suggest.hint(code, having, 3, cutoff=0.0)}"
+                )
 
     @property
     def waits(self) -> bool:
@@ -140,7 +154,7 @@ class ScheduleState:
         if language:
             values = [losses[resolve(language, list(losses))]]
         self._losses.append(float(np.mean(values)))
-        best = self._losses.index(min(self._losses))
+        best = int(np.argmin(np.where(np.isnan(self._losses), np.inf, self._losses)))
         if len(self._losses) - 1 - best < patience:
             return []
         self._losses = []

@@ -154,7 +154,8 @@ class CometModel:
                 [self.command, *options, "--model", str(self.checkpoint), "--only_system",
                  "--to_json", "scores.json"],
                 cwd=folder, env=_environment(), stdout=subprocess.PIPE,
-                stderr=None if messages else subprocess.PIPE, text=True, check=False,
+                stderr=None if messages else subprocess.PIPE, text=True, errors="replace",
+                check=False,
             )  # fmt: skip
             output_file = Path(folder, "scores.json")
             if process.returncode or not output_file.is_file():
@@ -162,8 +163,14 @@ class CometModel:
                 raise ValueError(
                     f"{COMMAND} ended with status {process.returncode}{self._offline()}{reason}"
                 )
-            outputs = json.loads(output_file.read_text(encoding="utf-8"))["hyp"]
-        scores = [float(output["COMET"]) for output in outputs]
+            try:
+                outputs = json.loads(output_file.read_text(encoding="utf-8"))["hyp"]
+                scores = [float(output["COMET"]) for output in outputs]
+            except (ValueError, LookupError, TypeError) as error:
+                raise ValueError(
+                    f"{self.command} wrote no scores by sentence ({error!r}): expected the "
+                    f"{COMMAND} of unbabel-comet 2"
+                ) from error
         if len(scores) != len(translations) or not all(map(math.isfinite, scores)):
             raise ValueError(
                 f"{COMMAND} gave {len(scores)} scores for {len(translations)} sentences, or NaN"

@@ -82,6 +82,9 @@ def test_what_was_not_logged_is_not_known(run):
     uses = run(rows=old, seen={})
     assert uses["deu_Latn", "web"].loss is None and uses["deu_Latn", "web"].examples is None
     assert uses["swh_Latn", "web"].loss == 2.5  # its only corpus
+    older = [{name: value for name, value in row.items() if name != "language_tokens"}
+             for row in old]  # fmt: skip
+    assert run(rows=older)["swh_Latn", "web"].loss is None
     assert run(rows=[])["swh_Latn", "web"].loss is None
 
 

@@ -66,9 +66,11 @@ def test_texts_are_kept_with_their_faults(german, knows_all, tmp_path):
     judged = [row for row in rows if "fault" in row]
     assert judged == [dataclasses.asdict(one) for one in result.judged]
     assert any(row["fault"] == "copy of the source" for row in judged)
-    file.write_text('{"no')
-    with pytest.raises(ValueError, match=r"deu_Latn\.jsonl: damaged .*; remove it"):
-        run(knows_all([german]), [german], tmp_path)
+    wrong = ({"source": "a", "output": 5}, {"source": ["a"], "output": "b"})
+    for row in ('{"no', *map(json.dumps, wrong)):
+        file.write_text(f"{json.dumps(made_by)}\n{row}\n")
+        with pytest.raises(ValueError, match=r"deu_Latn\.jsonl: damaged .*; remove it"):
+            run(knows_all([german]), [german], tmp_path)
 
 
 def test_a_gate_has_thresholds_of_its_own_for_a_behaviour(german, knows_all, tmp_path):

@@ -1,6 +1,7 @@
 """`mmt extend`: the model of before, with more pieces and languages, and what trains it."""
 
 import itertools
+import json
 import re
 import shutil
 
@@ -130,6 +131,7 @@ def test_training_needs_a_directory_of_its_own(extended):
     ("flags", "message"),
     [
         ("--languages deu,kat", "corpus more has no deu_Latn .*nearest"),
+        ("--languages=", "unknown language ''"),
         ("--languages georgan", "unknown language 'georgan'.*Georgian"),
         ("--rehearsal 1", "rehearsal.*1.*allowed"),
         ("--rehearsal 0", "rehearsal.*0.*allowed"),
@@ -166,6 +168,9 @@ def test_what_cannot_be_extended_is_an_error(dense_toy_run, toy_corpus, new_corp
         .replace('"source": ""', '"source": "eng_Latn"')
     )  # fmt: skip
     refused("from one language into many", new_corpus, run=Run(tmp_path / "reverse"))
+    content = json.loads(manifest) | {"counts": {}, "corpora": {}}
+    (tmp_path / "reverse/manifest.json").write_text(json.dumps(content))
+    refused("a model of unknown training pairs", new_corpus, run=Run(tmp_path / "reverse"))
 
 
 def test_a_new_language_routes_as_the_nearest(tmp_path):

@@ -43,6 +43,7 @@ def test_a_damaged_file_counts_as_missing(tmp_path):
     for number, wrong in enumerate([{"time": "now"}, {"free": []}, {"step": 1.5}], start=4):
         damaged = dataclasses.asdict(one) | {"process": number} | wrong
         heartbeat.path_of(tmp_path, number).write_text(json.dumps(damaged))
+    heartbeat.path_of(tmp_path, 7).write_text(9999 * "[")
     (tmp_path / "notes.json").write_text("{}")
     assert read(tmp_path) == [one]
     assert read(tmp_path / "none") == []

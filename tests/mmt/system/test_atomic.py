@@ -74,5 +74,9 @@ def test_writing_a_file_touches_no_other(tmp_path):
     atomic.write_bytes(tmp_path / "a.html", b"page")
     with pytest.raises(OSError, match="a.json"):
         atomic.write_bytes(unwritable, b"{}")
+    with pytest.raises(OSError, match=r"cannot write \.: "):
+        atomic.write_bytes(Path(), b"{}")
+    with pytest.raises(OSError, match="cannot write .*a.html/b: .*a.html is no folder"):
+        atomic.write_bytes(tmp_path / "a.html/b", b"{}")
     assert sorted(os.listdir(tmp_path)) == ["a.half", "a.html", "a.json"]
     assert (tmp_path / "a.half").read_text() == "of somebody else"

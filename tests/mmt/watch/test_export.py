@@ -1,6 +1,7 @@
 """The exported file: complete, safe, without another host; none of a damaged run."""
 
 import json
+import os
 import re
 import shutil
 
@@ -44,3 +45,13 @@ def test_a_damaged_run_writes_nothing(made_up, tmp_path, capsys):
     file = tmp_path / "watch.html"
     assert main(["watch", str(made_up), str(directory), "--export", str(file)]) == 1
     assert "metrics.jsonl:142: no JSON" in capsys.readouterr().err and not file.exists()
+
+
+def test_a_name_that_is_no_text(tmp_path):
+    """A directory's name may have any bytes."""
+    directory = tmp_path / os.fsdecode(b"run\xff")
+    directory.mkdir()
+    (directory / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+    export(open_runs([directory]), tmp_path / "x.html")
+    content = json.loads(DATA.search((tmp_path / "x.html").read_text(encoding="utf-8"))[1])
+    assert content["runs"][0]["overview"]["name"] == "run?"

@@ -102,6 +102,14 @@ def test_a_replaced_file_is_read_from_the_start(tmp_path):
         ('{"step": 3, "language_loss": {"deu_Latn": "x"}}', 'language_loss of deu_Latn is "x"'),
         ('{"step": 3, "samples": {"deu_Latn": "x"}}', "samples is "),
         ('{"step": 3, "decisions": [{"step": 3, "rule": "end"}]}', "decisions is "),
+        (
+            '{"step": 3, "decisions": [{"step": 3, "rule": "end", "name": "deu_Latn", "text": "x",'
+            ' "languages": 5}]}',
+            "decisions is ",
+        ),
+        ('{"step": 3, "returned_from": [9]}', "returned_from is [9]"),
+        ('{"step": 3, "loss": 1' + 400 * "0" + "}", "loss is 1000"),
+        ('{"step": 3, "language_loss": {"deu_Latn": 1' + 400 * "0" + "}}", "of deu_Latn is 1000"),
     ],
 )
 def test_a_damaged_line_is_named_and_nothing_of_it_counts(line, message, tmp_path):

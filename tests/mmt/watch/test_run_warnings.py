@@ -1,6 +1,7 @@
 """Warnings: what is found in a run that has all faults, and nothing in a run that has none."""
 
 import json
+import math
 
 import pytest
 
@@ -48,6 +49,7 @@ def test_what_needs_other_files_is_not_guessed(made_up):
         ([{"step": 3, "stopped": "no gain"}], "stopped at step 3: no gain"),
         ([{"step": 3, "returned_from": 9}], "rolled back to step 2 from step 9"),
         ([{"step": 5, "skipped": 2}, {"step": 9, "skipped": 1}], "3 steps skipped"),
+        ([{"step": 5, "skipped": math.inf}], "inf steps skipped"),
         ([{"step": 5, "loss": 1.0, "data_wait": 0.4}], "40% of the time"),
         ([{"step": 5, "loss": 1.0, "data_wait": 0.04}], None),
         ([{"step": 5, "language_loss": {"deu_Latn": 2.0}}], None),  # validation may come later

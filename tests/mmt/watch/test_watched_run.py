@@ -121,6 +121,14 @@ def test_damage_is_named_and_the_rest_is_shown(made_up, tmp_path):
     assert run.overview()["faults"] == []
 
 
+def test_a_configuration_that_is_no_text_is_named(made_up, tmp_path):
+    directory = shutil.copytree(made_up, tmp_path / "run")
+    (directory / "config.gin").write_bytes(b'A = "\xff"\n')
+    (run,) = open_runs([directory])
+    with pytest.raises(ValueError, match="run/config.gin: 'utf-8' codec can't decode"):
+        run.check()
+
+
 @pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
 def test_a_file_that_must_not_be_read(made_up, tmp_path):
     directory = shutil.copytree(made_up, tmp_path / "run")
@@ -133,6 +141,7 @@ def test_a_file_that_must_not_be_read(made_up, tmp_path):
 @pytest.mark.parametrize(
     "content", ['{"step": 1}', '{"step": 1, "layers": {"encoder.2": {"deu_Latn": [1, -1]}}}',
                 '{"step": 1, "layers": {"encoder.2": {"deu_Latn": [1], "fra_Latn": [1, 2]}}}',
+                '{"step": 1, "layers": {"encoder.2": {"deu_Latn": [1' + 400 * "0" + ", 1]}}}",
                 '{"step": null, "layers": {}}', '{"step": 1, "layers": {"encoder.2": []}}'],
 )  # fmt: skip
 def test_a_wrong_load_of_experts(content, made_up, tmp_path):
@@ -148,6 +157,7 @@ def test_a_wrong_load_of_experts(content, made_up, tmp_path):
     [
         ("target_tokens", None, "target_tokens of aar_Latn is None; allowed: a number from 0."),
         ("share", float("nan"), "share of aar_Latn is nan"),
+        ("pairs", 10**400, "pairs of aar_Latn is 1000"),
         ("epochs", "many", "no readable ledger.json"),
     ],
 )

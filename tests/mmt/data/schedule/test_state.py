@@ -1,14 +1,16 @@
 """A run with a schedule: what it draws, and that resuming and other processes change nothing."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 from mmt import distributed
 from mmt.data import ledger, pipeline
+from mmt.data.curriculum import CurriculumSampler
 from mmt.data.mixing import Mixing
-from mmt.data.schedule import Schedule
+from mmt.data.schedule import Schedule, ScheduleState
 from mmt.data.stages import Stage
 from tests.helpers.streams import LENGTHS, examples_of, part, write_cache
 
@@ -176,6 +178,26 @@ def test_a_schedule_begins_with_the_last_stage(directory):
     assert set(played.sampler.at(np.arange(ended, 10 * ended))[2].tolist()) == {1}
     again = Played(directory, [(1, 2), (1, 2)], stages=stages)
     again.same(played)
+
+
+def test_a_stage_cannot_wait_for_a_loss_that_is_never_measured():
+    """It is refused before training, not at the first validation."""
+    stages = [Stage({"validation_loss/yor": 1}, Mixing()), Stage(mixing=Mixing())]
+    sampler = CurriculumSampler(stages, COUNTS)
+    with pytest.raises(ValueError, match="yor_Latn has no validation set, .*; nearest: deu_Latn"):
+        ScheduleState(None, sampler, list(COUNTS), {"deu_Latn": 5})
+    assert ScheduleState(None, sampler, list(COUNTS), {"yor_Latn": 5}).waits
+
+
+def test_a_loss_that_is_no_number_is_not_the_best_of_a_stage():
+    stages = [Stage({"validation_loss": 2}, Mixing()), Stage(mixing=Mixing())]
+    state = ScheduleState(None, CurriculumSampler(stages, COUNTS), list(COUNTS), COUNTS)
+    losses = iter([math.nan, 3.0, 2.0, 1.0, math.nan, math.nan])
+    rules = [
+        [row["rule"] for row in state.validated({"deu_Latn": loss}, {}, 100 * step, step)]
+        for step, loss in enumerate(losses, 1)
+    ]
+    assert rules == [[], [], [], [], [], ["stage"]]
 
 
 def test_another_schedule_is_refused(directory, whole):

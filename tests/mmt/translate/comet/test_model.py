@@ -1,5 +1,6 @@
 """COMET models: which are found and refused, and scores by the command."""
 
+import dataclasses
 import shutil
 
 import pytest
@@ -75,6 +76,20 @@ def test_a_failure_of_the_command_is_an_error_with_its_messages(tmp_path, calls,
     model = CometModel.find(comet_command.write_model(tmp_path / "a"))
     monkeypatch.delenv("CALLS")
     with pytest.raises(ValueError, match=r"(?s)tokenizer of xlm-roberta-large.*KeyError: 'CALLS'"):
+        model.scores(["a"], ["b"], messages=False)
+
+
+def test_another_command_of_the_same_name_is_an_error(tmp_path, calls, monkeypatch):
+    model = CometModel.find(comet_command.write_model(tmp_path / "a"))
+    script = tmp_path / "other"
+    model = dataclasses.replace(model, command=str(script))
+    for text in ("[]", '{"hyp": [{"score": 0.5}]}', '{"hyp": [{"COMET": null}]}', "half"):
+        script.write_text(f"#!/bin/sh\necho '{text}' > scores.json\n")
+        script.chmod(0o755)
+        with pytest.raises(ValueError, match="other wrote no scores by sentence"):
+            model.scores(["a"], ["b"])
+    script.write_text("#!/bin/sh\nprintf 'caf\\351' >&2; exit 3\n")  # Latin-1
+    with pytest.raises(ValueError, match="ended with status 3.*: caf"):
         model.scores(["a"], ["b"], messages=False)
 
 
