@@ -184,8 +184,7 @@ class Translator:
         else:
             steps = run.last_steps(average, step=step)
         model, params, exported = placement.load(engine, run, steps, layout, weights)
-        if fixed_batch_size is None:
-            fixed_batch_size = weights in (None, "float32")
+        fixed = weights in (None, "float32") if fixed_batch_size is None else fixed_batch_size
         return cls(
             model,
             params,
@@ -195,7 +194,7 @@ class Translator:
             max_source_length=lengths["inputs"],
             steps=tuple(steps),
             layout=layout,
-            fixed_batch_size=fixed_batch_size,
+            fixed_batch_size=fixed,
             identifier=LanguageIdentifier.load(model_dir) if run.identifier.is_file() else None,
             ctranslate2=exported,
         )
