@@ -152,10 +152,8 @@ class Translator:
     ) -> "Translator":
         """Loads the model of a run directory.
 
-        Lines are split at the source length that the run was trained with.
-
         Args:
-            model_dir: the run directory.
+            model_dir: the run directory; lines are split at the source length of its training.
             step: step of the checkpoint; None is the best one.
             average: number of checkpoints to average, the last ones up to `step`.
             batch_size: sentences translated together.
@@ -168,8 +166,8 @@ class Translator:
             rows: old name of `batch_size`.
 
         Raises:
-            ValueError: the directory holds no model, lacks a checkpoint, or has a file of another
-                model; or CTranslate2 is not installed, or does not have such a model or weights.
+            ValueError: the directory lacks a model or checkpoint, or has a file of another model;
+                or CTranslate2 is not installed, or does not have such a model or weights.
         """
         size, batch_size = ("batch_size", batch_size) if rows is None else ("rows", rows)
         for name, value, maximum in (("average", average, 2**31 - 1), (size, batch_size, 4096)):
