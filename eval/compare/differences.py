@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from eval.compare.compared_run import ComparedRun
 from mmt.data.cache.manifest import Manifest
 from mmt.data.mixing import is_monolingual
+from mmt.system.environment import Environment
 
 # Bindings that say where files are, not how a run is trained.
 _PLACES = ("MODEL_DIR",)
@@ -91,31 +92,29 @@ def languages(runs: Sequence[ComparedRun]) -> Differences:
 
 
 def machines(runs: Sequence[ComparedRun]) -> Differences:
-    """Returns what differs in hardware and versions."""
+    """Returns what differs in hardware and versions between the runs of which they are known."""
     recorded = [run.environment for run in runs]
-    packages = sorted(
-        set().union(*(environment.versions for environment in recorded if environment))
-    )
+    known = {run: environment for run, environment in enumerate(recorded) if environment}
+    if len(known) < 2:
+        return Differences((), 0)
+
+    def of(name: str, value: Callable[[Environment], str | None]) -> Property:
+        return Property(name, tuple(each and value(each) for each in recorded))
+
+    def package(name: str) -> Property:
+        return of(name, lambda environment: environment.versions.get(name))
+
+    packages = sorted(set().union(*(environment.versions for environment in known.values())))
     properties = [
-        Property("device", tuple(environment and environment.device for environment in recorded)),
-        Property(
-            "devices", tuple(environment and f"{environment.devices:,}" for environment in recorded)
-        ),
-        Property(
-            "allocator",
-            tuple(environment and (environment.tunables or "default") for environment in recorded),
-        ),
+        of("device", lambda environment: environment.device),
+        of("devices", lambda environment: f"{environment.devices:,}"),
+        of("allocator", lambda environment: environment.tunables or "default"),
+        *map(package, packages),
     ]
-    properties += [
-        Property(
-            name,
-            tuple(
-                environment.versions.get(name) if environment else None for environment in recorded
-            ),
-        )
-        for name in packages
-    ]
-    return Differences.of(properties)
+    different = tuple(
+        each for each in properties if len({each.values[run] for run in known}) > 1
+    )
+    return Differences(different, len(properties) - len(different))
 
 
 def _vocabulary(manifest: Manifest, side: str) -> str | None:

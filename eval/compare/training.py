@@ -296,6 +296,8 @@ def _languages(
         _of_languages(run.metrics, summary.best_step)
         for run, summary in zip(runs, summaries, strict=True)
     ]
+    if sum(map(bool, by_run)) < 2:
+        return ()  # there is nothing to compare
     codes = sorted(set().union(*by_run))
     sets = [_validated(run) for run in runs]
     return tuple(

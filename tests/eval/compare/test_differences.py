@@ -41,6 +41,17 @@ def test_data_and_machines(made_run):
     assert {one.name: one.values for one in differences.machines(read).different} == {
         "device": ("a core", "a chip"), "jax": ("0.10.2", "0.11.0"), "mmt": (None, "1"),
     }  # fmt: skip
-    for run in runs:
-        Run(run).environment.unlink()
+
+
+def test_machines_are_compared_where_they_are_known(made_run):
+    runs = [made_run("a"), made_run("b"), made_run("c")]
+    Run(runs[0]).environment.unlink()
+    found = differences.machines(compared_run.read(runs))
+    assert not found.different and found.equal >= 4
+    noted = json.loads(Run(runs[2]).environment.read_text()) | {"device": "a chip"}
+    Run(runs[2]).environment.write_text(json.dumps(noted))
+    assert differences.machines(compared_run.read(runs)).different == (
+        Property("device", (None, "a core", "a chip")),
+    )
+    Run(runs[1]).environment.unlink()
     assert differences.machines(compared_run.read(runs)) == differences.Differences((), 0)

@@ -103,7 +103,7 @@ def test_a_run_without_metrics_has_none(made_run):
     assert made.summaries[1].best_loss is None and made.summaries[1].hours is None
     assert (made.summaries[0].steps, made.summaries[1].steps) == (200, None)
     assert not made.at_steps and not made.at_tokens
-    assert made.languages[0].losses == (1.5, None)
+    assert not made.languages  # one run has losses: there is nothing to compare
     assert made.notes[-2:] == (
         "validation losses are not compared at equal steps: none are known of b",
         "validation losses are not compared at equal target tokens: none are known of b",
