@@ -53,6 +53,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--experts", type=int, default=16)
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--weights", nargs="+", choices=WEIGHTS, default=WEIGHTS)
     parser.add_argument("--beam", type=int, default=4)
     options = parser.parse_args()
     random = np.random.default_rng(0)
@@ -69,7 +70,7 @@ def main() -> None:
     for count in counts:
         table.add_column(f"{count} lines", justify="right")
         table.add_column("x dense", justify="right")
-    for weights in WEIGHTS:
+    for weights in options.weights:
         searches = {
             name: make_search(*form, weights, options.beam, options.rows)
             for name, form in forms.items()
