@@ -29,6 +29,8 @@ def table(rows: Sequence[BehaviourShares]) -> str:
 
 def differences(first: str, other: str, difference: BehaviourDifference) -> str:
     """Returns what `other` has more or less than `first`, by behaviour and by language."""
+    if not difference.behaviours:
+        return f"{first} and {other} have no case in common, so they are not compared"
     parts = [
         _difference("behaviour", first, other, difference.behaviours),
         _difference("language", first, other, difference.languages),

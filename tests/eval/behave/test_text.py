@@ -46,3 +46,5 @@ def test_cases_that_only_one_system_has_are_counted():
     written = text.differences("old", "new", difference.compare(cases, cases[:1]))
     assert "not compared: 2 cases that only one of them has" in written.splitlines()
     assert "not compared" not in text.differences("a", "b", difference.compare(cases, cases))
+    nothing = text.differences("a", "b", difference.compare(cases[:1], cases[1:]))
+    assert nothing == "a and b have no case in common, so they are not compared"
