@@ -52,12 +52,23 @@ def chapters(comparison: RunComparison) -> list[Chapter]:
         ),
         (
             *_properties("Data", "", runs, comparison.data, left=len(runs) + 1),
-            *_properties("Training pairs", "language", runs, comparison.languages),
             *_properties("Machines", "", runs, comparison.machines, left=len(runs) + 1),
         ),
     )
-    pairs = map(_scores, comparison.scores)
-    return [head, _configuration(comparison), data, _training(comparison), *pairs]
+    pairs, languages = map(_scores, comparison.scores), _of_each_language(comparison)
+    parts = [head, _configuration(comparison), data, _training(comparison), *pairs]
+    return [*parts, languages] if languages.tables else parts
+
+
+def _of_each_language(comparison: RunComparison) -> Chapter:
+    """Returns the tables that have a row for each language, except those of scores."""
+    runs, losses = comparison.runs, comparison.training.languages
+    tables = [*_properties("Training pairs", "language", runs, comparison.languages)]
+    if losses:
+        rows = [(row.language, *_losses(row.losses, row.comparable)) for row in losses]
+        title = "Validation loss by language, at the best step of each run"
+        tables.append(_table(title, _with_differences("language", runs), rows))
+    return Chapter("Languages", (), tuple(tables))
 
 
 def _configuration(comparison: RunComparison) -> Chapter:
@@ -128,12 +139,6 @@ def _training(comparison: RunComparison) -> Chapter:
         if points:
             rows = [_point(point, training.comparable) for point in points]
             tables.append(_table(title, _with_differences(unit, runs), rows))
-    if training.languages:
-        rows = [
-            (row.language, *_losses(row.losses, row.comparable)) for row in training.languages
-        ]
-        title = "Validation loss by language, at the best step of each run"
-        tables.append(_table(title, _with_differences("language", runs), rows))
     sentence = f"Losses are in nats per target token; Δ is the difference to {runs[0]}."
     if any(
         loss and loss.interpolated

@@ -15,7 +15,13 @@ def test_each_part_has_its_chapter(made_run):
     found = made(first, other)
     assert list(found) == [
         "Runs", "Configuration", "Data and machines", "Training", "Scores: b against a",
+        "Languages",
     ]  # fmt: skip
+    pairs, losses = found["Languages"].tables
+    assert pairs.rows == (
+        ("fra_Latn", "100", "–"), ("swh_Latn", "100", "–"), ("wol_Latn", "–", "100"),
+    )  # fmt: skip
+    assert losses.columns == ("language", "a", "b", "Δ") and losses.rows[0][0] == "deu_Latn"
     settings = found["Configuration"]
     assert settings.sentences == ("1 binding differs, 2 equal.",)
     assert settings.tables[0].columns == ("binding", "a", "b")
