@@ -97,7 +97,9 @@ def _upper(part: str, language: str) -> str:
 
 
 def _initial(letter: str) -> str:
-    """Returns a capital as it begins a sentence: Ǆ becomes ǅ, and a letter of Georgian small."""
-    small = letter.lower()
-    initial = small.title()
-    return letter if len(initial) != 1 or letter == "İ" else initial
+    """Returns a capital as it begins a sentence: Ǆ becomes ǅ, and a letter of Georgian small.
+
+    ſ and the sign of Kelvin stay: as S and K they would join a URL behind them.
+    """
+    initial = letter.lower().title()
+    return initial if len(initial) == 1 and initial.isascii() == letter.isascii() else letter

@@ -1,7 +1,7 @@
 """Text in capitals: which text is, in which letters it is read, and what stays as it is."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mmt.translate import casing, placeholders
@@ -68,6 +68,8 @@ LETTERS = st.text(st.characters(categories=["Lu", "Lt", "Ll", "Lo", "Mn", "Zs"])
 PIECES = st.sampled_from(["{Name}", "%S", "%s", "HTTPS://A.ORG/B", "`X`", "X@Y.ORG", "İ", " ", "%"])
 
 
+@example("ſHTTPS://A.ORG/B", "")
+@example("\N{KELVIN SIGN}HTTPS://A.ORG/B", "")
 @given(st.lists(LETTERS | PIECES, max_size=6).map("".join), st.sampled_from(["", "tur_Latn"]))
 def test_lengths_and_placeholders_stay(text, language):
     for change in (casing.lower, casing.sentence_case):
