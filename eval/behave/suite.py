@@ -287,9 +287,11 @@ class _Language:
         raw = self._file.read_bytes().split(b"\n")
         try:
             provenance, *rows = map(json_objects.parse, filter(None, raw))
+            if provenance != self._provenance:
+                return {}
             outputs = {row["source"]: row["output"] for row in rows}
             if not all(isinstance(text, str) for pair in outputs.items() for text in pair):
                 raise ValueError("a source or output is no text")
-            return outputs if provenance == self._provenance else {}
+            return outputs
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{self._file}: damaged ({error}); remove it") from error

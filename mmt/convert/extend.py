@@ -83,12 +83,14 @@ def check(run: Run, corpus: Corpus, out: str | Path) -> None:
     check_new(Path(out))
     run.check_is_model()
     manifest = read_manifest(run.manifest)
-    if not (manifest.translated and manifest.target and manifest.counts.get("train")):
-        direction = "from one language into many" if manifest.source else "of unknown languages"
-        if manifest.translated and manifest.target:
-            direction = "of unknown training pairs (counts in its manifest)"
+    kind = ""
+    if not manifest.translated or not manifest.target:
+        kind = "from one language into many" if manifest.source else "of unknown languages"
+    elif not manifest.counts.get("train"):
+        kind = "of unknown training pairs (counts in its manifest)"
+    if kind:
         raise ValueError(
-            f"{run.directory} is a model {direction}; allowed: a model that was trained here, into "
+            f"{run.directory} is a model {kind}; allowed: a model that was trained here, into "
             "one language. gin_configs/runs/finetune.gin trains any model on another corpus"
         )
     if corpus.reverse or corpus.target != manifest.target:

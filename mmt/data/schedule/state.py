@@ -63,10 +63,9 @@ class ScheduleState:
             self._plan_waits()
 
     def _check_watched(self, known: Sequence[str], held_out: Mapping[str, int]) -> None:
-        """Raises ValueError for a stage that ends by the loss of a language that is not measured.
-        """
+        """Raises ValueError for a stage that ends by a loss that is never measured."""
         for stage in self.sampler.stages:
-            name = (stage.watched_loss() or ("", 0))[0]
+            name, _ = stage.watched_loss() or ("", 0)
             if name and not held_out.get(code := resolve(name, known)):
                 having = [other for other in known if held_out.get(other)]
                 raise ValueError(
