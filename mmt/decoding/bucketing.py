@@ -50,7 +50,7 @@ class Bucket(NamedTuple):
     Attributes:
         length: source tokens: a power of two from 16, at most the model's longest.
         prefix: tokens of forced prefixes, a multiple of 16.
-        required: tokens of all required phrases, a multiple of 32.
+        required: tokens of all required phrases, a power of two from 32; 0 without any.
         phrases: maximum numbers of phrases, of alternatives of a phrase, and of tokens of an
             alternative: powers of two from 4, 4 and 8, so that few shapes are compiled; zeros
             without phrases.
@@ -159,7 +159,7 @@ class BucketedBatches:
         return Bucket(
             bucket_length(len(source.tokens), self.longest),
             16 * -(-len(source.prefix) // 16),
-            32 * -(-sum(phrase.longest for phrase in phrases) // 32),
+            _power_of_two(sum(phrase.longest for phrase in phrases), least=32) if phrases else 0,
             shape,
         )
 

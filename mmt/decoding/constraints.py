@@ -116,9 +116,13 @@ def progress(
 
     begins = ~inside[:, None, None, :] & (lengths > 0)[..., None]  # an alternative begins here
     after = jnp.pad(hypotheses, ((0, 0), (0, size)), constant_values=-2)
-    for z in range(size):
-        expected, actual = phrases[..., z, None], after[:, None, None, z : z + longest]
-        begins &= (expected < 0) | ((expected == actual) & (places + z < step))
+
+    def goes_on_with(z: Int[Array, ""], begins: Bool[Array, "N U A T"]) -> Array:
+        expected = jnp.take(phrases, z, axis=-1)[..., None]
+        actual = jax.lax.dynamic_slice_in_dim(after, z, longest, axis=1)[:, None, None, :]
+        return begins & ((expected < 0) | ((expected == actual) & (places + z < step)))
+
+    begins = jax.lax.fori_loop(0, size, goes_on_with, begins)  # compiled once for all z
     next_places = places + lengths[..., None]
     goes_on = jnp.take_along_axis(
         jnp.pad(inside, ((0, 0), (0, size)))[:, None, None, :], next_places, axis=-1
@@ -131,10 +135,15 @@ def progress(
     before = jnp.pad(hypotheses, ((0, 0), (size, 0)), constant_values=-2)
     last = jax.lax.dynamic_slice_in_dim(before, step, size, axis=1)
     last_inside = jax.lax.dynamic_slice_in_dim(jnp.pad(inside, ((0, 0), (size, 0))), step, size, 1)
-    suffixes = [jnp.ones(lengths.shape, bool)]
-    for z in range(1, size):
-        equal = jnp.all(phrases[..., :z] == last[:, None, None, size - z :], axis=-1)
-        suffixes.append(equal & ~last_inside[:, None, None, size - z])
+    padded = jnp.pad(last, ((0, 0), (0, size)), constant_values=-2)
+
+    def ends_with(z: Int[Array, ""]) -> Bool[Array, "N U A"]:
+        latest = jax.lax.dynamic_slice_in_dim(padded, size - z, size, axis=1)[:, None, None, :]
+        equal = jnp.all((phrases == latest) | (jnp.arange(size) >= z), axis=-1)
+        return equal & ~jnp.take(last_inside, size - z, axis=1)[:, None, None]
+
+    suffixes = jax.lax.map(ends_with, jnp.arange(1, size))
+    suffixes = jnp.concatenate([jnp.ones((1, *lengths.shape), bool), suffixes])
     last_end = jnp.pad(ends, ((0, 0), (1, 0)))
     return Progress(
         phrases,
@@ -142,7 +151,7 @@ def progress(
         lengths,
         jnp.sum(jnp.any(ends_here, axis=-2), axis=-1),
         jnp.any(begins & at_end, axis=(-2, -1)),
-        jnp.stack(suffixes, axis=-1),
+        jnp.moveaxis(suffixes, 0, -1),
         jax.lax.dynamic_index_in_dim(last_end, step, axis=1, keepdims=False),
     )
 

@@ -98,7 +98,8 @@ class Route(NamedTuple):
     ) -> list[tuple[Unit, tuple[Sentence, ...]]]:
         """Splits a text into units; returns each with its sentences, which fit the model.
 
-        With a history, the sentences are joined with as many previous ones as fit.
+        With a history, the sentences are joined with as many previous ones as fit. Raises Refusal
+        for terms of the glossary that no translation can contain.
         """
         assert self.model
         translator = self.model.translator
@@ -134,6 +135,8 @@ class Route(NamedTuple):
             while in_context.previous and not fits(in_context.joined):
                 in_context = in_context._replace(previous=in_context.previous[1:])
             tokens = token_counts[in_context.joined]
+            if glossary:
+                _check_terms(glossary, translator, text, self.source)
             of_batch = key._replace(
                 source=self.source if lower_case_depends_on_source(in_context) else key.source,
                 length=bucketing.bucket_length(tokens, longest), align=align,
@@ -145,6 +148,13 @@ class Route(NamedTuple):
             (unit, tuple(sentence(each, unit.aligns) for each in unit.sentences.sentences))
             for unit in markup.cut(text, self.source, fits=fits)
         ]
+
+
+def _check_terms(glossary: Glossary, translator: Translator, text: str, source: str) -> None:
+    try:
+        glossary.phrases_of(translator.vocabularies["target"], text, source, any_case=True)
+    except ValueError as error:
+        raise Refusal(400, f"Invalid request: {error}") from None
 
 
 class Models:

@@ -19,6 +19,9 @@ from mmt.decoding.constraints import RequiredPhrase, WordEdges
 from mmt.translate import placeholders, words
 
 _COMMENT, _ALTERNATIVE = "#", "|"
+_MOST_ALTERNATIVES = 16
+_MOST_TOKENS = 64  # of a translation: a search with longer ones takes minutes to compile
+_MOST_REQUIRED = 512  # tokens of all terms of a sentence
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
@@ -100,6 +103,26 @@ class Glossary:
             start = placeholder_spans.get(start) or start + (len(term.source) if term else 1)
         return times
 
+    def phrases_of(
+        self, vocabulary: Vocabulary, text: str, language: str = "", *, any_case: bool = False
+    ) -> tuple[RequiredPhrase, ...]:
+        """Returns what the translations of a text must contain, in tokens; see `terms_of`.
+
+        Raises:
+            ValueError: a translation of a term that the vocabulary cannot write or that is longer
+                than 64 tokens, or terms of more than 512 tokens together.
+        """
+        phrases = tuple(
+            phrase(vocabulary, spellings(term), times=times)
+            for term, times in self.terms_of(text, language, any_case=any_case).items()
+        )
+        if (tokens := sum(each.longest for each in phrases)) > _MOST_REQUIRED:
+            raise ValueError(
+                f"glossary: the translations of the terms of {_shortened(text)!r} have {tokens} "
+                f"tokens; allowed: at most {_MOST_REQUIRED}"
+            )
+        return phrases
+
     def _term_at(self, text: str, start: int, code: str, any_case: bool) -> Term | None:
         if words.goes_on(text, start):
             return None
@@ -134,14 +157,21 @@ class Glossary:
 def phrase(vocabulary: Vocabulary, spellings: Iterable[str], *, times: int) -> RequiredPhrase:
     """Returns the phrase that is `times` times any of the spellings, after a space or not.
 
-    Raises ValueError for one that the vocabulary cannot write.
+    Raises ValueError for one that the vocabulary cannot write, or of more than 64 tokens.
     """
     alternatives: dict[tuple[int, ...], None] = {}
     for spelling in spellings:
         for text in (f" {spelling}", spelling):
             ids = vocabulary.encode(text)
             if not ids or {vocabulary.pad, vocabulary.eos, vocabulary.unk} & set(ids):
-                raise ValueError(f"term {spelling!r}: the target vocabulary cannot write it")
+                raise ValueError(
+                    f"glossary: the target vocabulary cannot write {_shortened(spelling)!r}"
+                )
+            if len(ids) > _MOST_TOKENS:
+                raise ValueError(
+                    f"glossary: the translation {_shortened(spelling)!r} has {len(ids)} tokens; "
+                    f"allowed: at most {_MOST_TOKENS}"
+                )
             alternatives[tuple(ids)] = None
     return RequiredPhrase(tuple(alternatives), times)
 
@@ -169,6 +199,10 @@ def _lower(text: str) -> str:
     return text.replace("İ", "i").lower()
 
 
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
 def _character(byte: re.Match[str]) -> str:
     """Returns the character of a byte's token; a letter for bytes of longer characters."""
     number = int(byte[1], 16)
@@ -186,6 +220,11 @@ def _term(line: str, location: str) -> Term:
     targets = tuple(part.strip() for part in target.split(_ALTERNATIVE)) if target else (source,)
     if not all(targets):
         raise ValueError(f"{location}: the target {target!r} has an empty alternative")
+    if len(targets) > _MOST_ALTERNATIVES:
+        raise ValueError(
+            f"{location}: {source!r} has {len(targets)} alternatives; allowed: at most "
+            f"{_MOST_ALTERNATIVES}"
+        )
     try:
         code = languages.find(language[0]).code if any(language) else ""
     except ValueError as error:

@@ -17,7 +17,7 @@ from mmt.decoding.constraints import RequiredPhrase
 from mmt.decoding.ctranslate2_search import CTranslate2Search
 from mmt.identify import LanguageIdentifier
 from mmt.sharding import Layout
-from mmt.translate import casing, glossary, placeholders, sentences, source_language
+from mmt.translate import casing, placeholders, sentences, source_language
 from mmt.translate.comet import Reranker
 from mmt.translate.glossary import Glossary
 from mmt.translate.translation import (
@@ -209,12 +209,8 @@ class LineSearch:
         """Returns the phrases that the translations of a text must contain."""
         if self.glossary is None:
             return ()
-        vocabulary = self.vocabularies["target"]
-        return tuple(
-            glossary.phrase(vocabulary, glossary.spellings(term), times=times)
-            for term, times in self.glossary.terms_of(
-                text.model_input, text.language, any_case=text.recased
-            ).items()
+        return self.glossary.phrases_of(
+            self.vocabularies["target"], text.model_input, text.language, any_case=text.recased
         )
 
     def _hypothesis(self, sequence: DecodedSequence) -> Hypothesis:

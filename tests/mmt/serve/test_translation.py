@@ -126,6 +126,7 @@ def test_long_lines_are_split_and_joined(serve_echo):
         ({"alternatives": "many"}, "alternatives is many; allowed: whole numbers from 0 to 3"),
         ({"source": "auto"}, "no language identifier"),
         ({"glossary": "a"}, "glossary, line 1"),
+        ({"glossary": "a\t" + "b " * 99}, "allowed: at most 64"),
         ({"risk": True}, "risk: the model model0 has no calibration of confidence"),
         ({"risk": True}, "mmt calibrate --model model0"),
         ({"risk": "yes"}, "risk must be true or false"),

@@ -41,6 +41,7 @@ def test_a_file_has_terms_alternatives_languages_and_comments(tmp_path):
         ("a\tb||c", "line 1: the target 'b||c' has an empty alternative".replace("|", "[|]")),
         ("a\tb\tGermn", "line 1: unknown language 'Germn'.*German"),
         ("a\tb\n\na\tc", "line 3: 'a' is also in line 1"),
+        ("a\t" + "b|" * 16 + "b", "line 1: 'a' has 17 alternatives; allowed: at most 16"),
     ],
 )
 def test_a_bad_line_is_an_error_with_its_number(text, message, tmp_path):
@@ -115,3 +116,18 @@ def test_a_sample_and_impossible_options_are_errors(translator):
         list(translator.translate(["drei"], decoding=Decoding(1, temperature=0.5), glossary=parsed))
     with pytest.raises(ValueError, match="no translation of 'drei' has the terms .*ngram:2"):
         list(translator.translate(["drei"], decoding=Decoding(no_repeat_ngram=2), glossary=parsed))
+
+
+@pytest.mark.parametrize(
+    ("target", "line", "message"),
+    [
+        ("zehn " * 99, "drei", "the translation 'zehn zehn .*…' has [0-9]+ tokens; .* at most 64"),
+        ("zehn " * 30, "drei " * 30, "terms of 'drei drei .*…' have [0-9]+ tokens; .* at most 512"),
+    ],
+)
+def test_terms_that_no_search_can_contain_are_errors(target, line, message, translator):
+    parsed = Glossary.parse(f"drei\t{target}\n")
+    decoding = Decoding(split="long")
+    with pytest.raises(ValueError, match=message):
+        list(translator.translate([line], decoding=decoding, glossary=parsed))
+    assert parsed.phrases_of(translator.vocabularies["target"], "vier") == ()
