@@ -149,7 +149,7 @@ def test_risky_sentences_are_marked_and_say_why(open_page):
         for said, place in (("ein \U0001f600 Satz.", 0), ("nein nein", 1)):
             focused = page.evaluate("document.activeElement.textContent")
             shown = page.locator("#doubt").inner_text()
-            assert focused == said and re.match(r"Left untranslated.*\. Confidence: \d+ %$", shown)
+            assert focused == said and re.match(r"Left untranslated.*\. Confidence: \d+\s%$", shown)
             described = marks.nth(place).evaluate(
                 "mark => document.getElementById(mark.getAttribute('aria-describedby')).textContent"
             )
@@ -346,7 +346,7 @@ def test_an_uncertain_language_is_not_called_detected(open_page):
     with open_page(identifier=unsure) as page:
         for language, word in (("deu_Latn", "Detected:"), ("fin_Latn", "Perhaps")):
             page.locator("#text").fill(max(text[language], key=len))
-            shown = page.locator("#detected", has_text=re.compile(rf"^{word} German \(\d+ %\)$"))
+            shown = page.locator("#detected", has_text=re.compile(rf"^{word} German \(\d+\s%\)$"))
             shown.wait_for()
 
 
