@@ -20,6 +20,7 @@ _KINDS = (
     r"[A-Za-z0-9._%+\-]{1,64}@[A-Za-z0-9\-]{1,63}(?:\.[A-Za-z0-9\-]+)+",
     r"\{\{[^{}\n]*\}\}",  # Mustache, Jinja, MediaWiki
     r"[$#%]?\{(?:[^{}\n]|\{[^{}\n]*\})*\}",  # Python, ICU, JavaScript, Ruby
+    r"(?<![0-9%])%(?:(?:\d{1,2}\$)?#@\w{1,64}@|arg\b)",  # Apple's substitutions
     r"(?<![0-9%])%(?:\([^()\s]+\)|\d{1,2}\$)?[\-+#0]*(?:\d{1,4}|\*)?(?:\.(?:\d{1,4}|\*))?"
     r"(?:hh|h|ll|l|L|q|j|z|t)?[diouxXeEfFgGcspan@]",  # printf
     r"(?<![A-Za-z0-9$])\$\d{1,2}(?![\d.,]*\d)",  # MediaWiki's $1

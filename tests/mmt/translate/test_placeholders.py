@@ -12,7 +12,7 @@ KINDS = [
     "{name}", "{0}", "{}", "${x}", "%{count}", "{{user name}}", "{n, plural, one {x} other {y}}",
     "%s", "%d", "%1$s", "%.2f", "%(total)d", "%@", "%lld", "$1", "`ls -l`", "``a``",
     "www.cldr.org/x", "https://a.org/b?c=%20d#e", "ftp://a.org", "mailto:a@b.org",
-    "x.y+z@sub.example.com",
+    "x.y+z@sub.example.com", "%#@files@", "%2$#@files@", "%arg",
 ]  # fmt: skip
 
 
