@@ -21,8 +21,10 @@ _FRONT_MATTER = re.compile(  # in YAML, or in TOML as Hugo has it
 _LONGEST = 500  # characters of inline markup, so that a lone bracket costs little
 _LABEL, _URL = (rf"\{a}[^\{a}\{b}]{{0,{_LONGEST}}}\{b}" for a, b in ("[]", "()"))
 _IMAGE = rf"!{_LABEL}(?:{_URL}|{_LABEL})"
+_BARE = r"(?P<url>(?i:https?://|www\.)[^\s<>*`\[\]|]*[^\W_])"  # a link without brackets
 _INLINE = re.compile(
-    r"(?P<escape>\\[!-/:-@\[-`{-~])"
+    rf"{_BARE}"
+    r"|(?P<escape>\\[!-/:-@\[-`{-~])"
     rf"|(?P<alone>(?P<ticks>`+)(?!`).{{1,{_LONGEST}}}?(?<!`)(?P=ticks)(?!`)"  # code
     rf"|</?[a-zA-Z][^<>]{{0,{_LONGEST}}}>|<!--.{{0,{_LONGEST}}}?-->|<[a-z]+:[^<>\s]{{1,{_LONGEST}}}>"
     rf"|{_IMAGE}|\[{_IMAGE}\](?:{_URL}|{_LABEL})|\[\^[^\s\[\]]{{1,{_LONGEST}}}\])"  # [^footnote]
@@ -31,7 +33,8 @@ _INLINE = re.compile(
     r"|(?P<emphasis>\*{1,3}|~~|(?<![^\W_])_{1,3}|_{1,3}(?![^\W_]))"
 )
 _SPECIAL = re.compile(
-    r"[*`|]|\](?=[(\[:])|<(?=[a-zA-Z/!?])|~(?=~)|(?<=~)~|\\(?=[!-/:-@\[-`{-~]|\Z)"
+    rf"{_BARE}"
+    r"|[*`|]|\](?=[(\[:])|<(?=[a-zA-Z/!?])|~(?=~)|(?<=~)~|\\(?=[!-/:-@\[-`{-~]|\Z)"
     r"|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)"
 )
 _LINE_BREAK = re.compile(r"\r\n?|\n")  # markdown-it's
@@ -139,7 +142,7 @@ def _without_empty_pairs(text: MarkedText) -> MarkedText:
 
 
 def _escape(text: str) -> str:
-    return _SPECIAL.sub(r"\\\g<0>", text)
+    return _SPECIAL.sub(lambda match: match["url"] or f"\\{match[0]}", text)
 
 
 def _marked(raw: str, references: Collection[str]) -> MarkedText:
@@ -163,6 +166,8 @@ def _marked(raw: str, references: Collection[str]) -> MarkedText:
         opens, closes = bool(after.strip()), bool(before.strip())
         if kind == "emphasis" and not (opens or closes):
             continue  # a lone asterisk is text
+        if kind == "url":
+            continue
         if kind == "start":
             if not match["target"] and normalizeReference(match["label"]) not in references:
                 continue

@@ -44,6 +44,7 @@ def test_a_translation_is_text_and_no_markup(text):
         ("![Ein b]\n\n[ein b]: /u", "![EIN B][Ein b]\n\n[ein b]: /u"),
         ("[![Bau](a.svg)](/u) ist grün", "[![Bau](a.svg)](/u) IST GRÜN"),
         ("{{< bild >}} ist a < b", "{{< BILD >}} IST A < B"),
+        ("*www.a.org/x_(y)* ist http://b.org/_c.", "*WWW.A.ORG/X_(Y)* IST HTTP://B.ORG/_C."),
         ("[[Seite]] und [TOC] a[0]", "[[SEITE]] UND [TOC] A[0]"),
     ],
 )
