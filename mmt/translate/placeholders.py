@@ -29,6 +29,8 @@ _KINDS = (
     r"(?<![0-9%])%(?:(?:\d{1,2}\$)?#@\w{1,64}@|arg\b)",  # Apple's substitutions
     r"(?<![0-9%])%(?:\([^()\s]+\)|\d{1,2}\$)?[\-+#0]*(?:\d{1,4}|\*)?(?:\.(?:\d{1,4}|\*))?"
     r"(?:hh|h|ll|l|L|q|j|z|t)?[diouxXeEfFgGcspan@]",  # printf
+    r"%%",  # a percent sign, in printf
+    r"\$t\([^()\n]*\)",  # i18next's nesting
     r"(?<![A-Za-z0-9$])\$\d{1,2}(?![\d.,]*\d)",  # MediaWiki's $1
 )
 _PATTERN = re.compile("|".join(f"(?:{kind})" for kind in _KINDS), re.ASCII)
