@@ -13,6 +13,7 @@ KINDS = [
     "%s", "%d", "%1$s", "%.2f", "%(total)d", "%@", "%lld", "$1", "`ls -l`", "``a``",
     "www.cldr.org/x", "https://a.org/b?c=%20d#e", "ftp://a.org", "mailto:a@b.org",
     "x.y+z@sub.example.com", "%#@files@", "%2$#@files@", "%arg", "%%", "$t(files.one, {'a': 1})",
+    "{n, plural, one{{n} x} other{{g, select, a{{x} y} other{z}}}}",
     "<b>", "</STRONG>", "<br/>", "<br />", '<a href="https://a.org/{x}">', "<0>", "</h2>", "<hr>",
 ]  # fmt: skip
 
@@ -28,7 +29,7 @@ ORDINARY = [
 ]  # fmt: skip
 HOSTILE = [
     "a" * 30_000, "`" * 30_000, "{" * 30_000, "%1" * 15_000, "a@" * 15_000, "<a " * 10_000,
-    "$t(" * 10_000,
+    "$t(" * 10_000, "{a" * 15_000, "{" * 9 + "{a}" * 9_000, "{" * 15_000 + "}" * 15_000,
 ]  # fmt: skip
 
 
