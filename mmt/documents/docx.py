@@ -1,13 +1,15 @@
 """Word documents: paragraphs of the body, headers, footers, notes and comments.
 
 Word divides a paragraph into runs of one format. Here the format of most letters is that of the
-text, and another format is a pair of tags, so that it can follow its words. Links are pairs too;
-fields, pictures, bookmarks and deleted text are tags that stand alone.
+text, and another format is a pair of tags, so that it can follow its words. Links are pairs too,
+and so are fields with a result. Other fields, pictures, bookmarks and deleted text are tags that
+stand alone.
 """
 
 import functools
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from mmt.documents import archive, docx_languages
@@ -31,6 +33,8 @@ _PROOFING = re.compile(r"<\w+:(?:lang|noProof)\b[^>]*/>")  # the format looks th
 _EMPTY = re.compile(r"<(\w+:rPr)\s*(?:/>|>\s*</\1>)")
 _PREFIX = re.compile(r"<((?:\w+:)?)")
 _CHARACTERS = {"tab": "\t", "br": "\n", "cr": "\n"}
+_FIELD = re.compile(r"<(?:\w+:)?fldChar\b[^>]*\bfldCharType=[\"'](begin|separate|end)")
+_TEXT = re.compile(r"<(?:\w+:)?t\b[^>]*>([^<]*)")
 _ELEMENTS = {"\t": "tab", "\n": "br"}
 
 
@@ -121,8 +125,17 @@ class _Paragraph:
     def _pieces(self, index: int) -> Iterator[_Piece]:
         """Yields the parts of a paragraph, or of an element around runs."""
         tokens = self.markup.tokens
-        for child in self.markup.children(index):
+        children = list(self.markup.children(index))
+        fields = {piece.start: piece for piece in self._fields(children)}
+        after = 0
+        for child in children:
             token, end = tokens[child], tokens[tokens[child].partner]
+            if token.start < after:
+                continue
+            if field := fields.get(token.start):
+                yield field
+                after = field.end
+                continue
             inner = child if token.name in _AROUND else -1
             if token.name == "sdt":
                 contents = (c for c in self.markup.children(child))
@@ -135,6 +148,37 @@ class _Paragraph:
                 yield _Piece("end", tokens[tokens[inner].partner].start, end.end)
             elif token.name not in ("pPr", *_OF_OLD_TEXT):
                 yield _Piece("alone", token.start, end.end)
+
+    def _fields(self, elements: Sequence[int]) -> Iterator[_Piece]:
+        """Yields the fields that end among these elements: the code and the end of each are a pair
+        around its result; without a result, all of it is one piece. Fields whose marks share a run
+        with text or with another field are left out.
+        """
+        tokens, text = self.markup.tokens, self.markup.text
+        places = [(tokens[i].start, tokens[tokens[i].partner].end) for i in elements]
+        has_text = (bool("".join(_TEXT.findall(text, *place)).strip()) for place in places)
+        texts_before = [0, *itertools.accumulate(has_text)]
+        used: set[int] = set()
+        open_: list[list[int]] = []  # the numbers of the elements that begin and separate a field
+        for number, element in enumerate(elements):
+            marks = _FIELD.findall(text, *places[number]) if tokens[element].name == "r" else []
+            for mark in marks:
+                if mark == "begin":
+                    open_.append([number, number])
+                elif mark == "separate" and open_:
+                    open_[-1][1] = number
+                elif mark == "end" and open_:
+                    first, separator = open_.pop()
+                    own = {first, separator, number}
+                    mixed = any(texts_before[run] < texts_before[run + 1] for run in own)
+                    if mixed or own & used:
+                        continue
+                    used |= own
+                    if separator < number and texts_before[separator + 1] < texts_before[number]:
+                        yield _Piece("start", places[first][0], places[separator][1])
+                        yield _Piece("end", *places[number])
+                    else:
+                        yield _Piece("alone", places[first][0], places[number][1])
 
     def _in_run(self, index: int) -> Iterator[_Piece]:
         tokens, text = self.markup.tokens, self.markup.text

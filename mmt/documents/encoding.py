@@ -20,11 +20,13 @@ class Encoding(NamedTuple):
 
     Attributes:
       errors: 'xmlcharrefreplace' in markup, which can write every character as a reference.
+      name: that of the file, for errors.
     """
 
     codec: str = "utf-8"
     mark: bytes = b""
     errors: str = "strict"
+    name: str = "the file"
 
     def encode(self, text: str) -> bytes:
         """Returns the bytes of a file.
@@ -37,8 +39,8 @@ class Encoding(NamedTuple):
         except UnicodeEncodeError as error:
             character = text[error.start]
             raise ValueError(
-                f"the file's encoding, {self.codec}, has no {character!r}; "
-                "convert the file to UTF-8 first"
+                f"{self.name}: its encoding, {self.codec}, has no {character!r}; "
+                "convert it to UTF-8 first"
             ) from None
 
 
@@ -62,7 +64,7 @@ def decode(
             continue
         except LookupError:
             raise ValueError(f"{name}: its encoding {codec!r} is unknown") from None
-        encoding = Encoding(codec, mark, errors)
+        encoding = Encoding(codec, mark, errors, name)
         if "\0" in text:
             line = text.count("\n", 0, text.index("\0")) + 1
             raise ValueError(f"{name}:{line}: a NUL character; is it {codec}?")

@@ -7,28 +7,41 @@ are one segment, which is written on one line. markdown-it-py finds the blocks.
 import functools
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import Any
 
 from mmt.documents.document import MarkedText, Render, Segment, Slot, Tag, TextDocument, has_letters
 from mmt.documents.encoding import decode
 from mmt.documents.inline import writer
 
-_FRONT_MATTER = re.compile(r"---[ \t]*\r?\n.*?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_FRONT_MATTER = re.compile(  # in YAML, or in TOML as Hugo has it
+    r"(?:---[ \t]*\r?\n.*?\n(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?\n\+\+\+)[ \t]*(?:\r?\n|\Z)",
+    re.DOTALL,
+)
 _LONGEST = 500  # characters of inline markup, so that a lone bracket costs little
+_LABEL, _URL = (rf"\{a}[^\{a}\{b}]{{0,{_LONGEST}}}\{b}" for a, b in ("[]", "()"))
+_IMAGE = rf"!{_LABEL}(?:{_URL}|{_LABEL})"
+_BARE = r"(?P<url>(?i:https?://|www\.)[^\s<>*`\[\]|]*[^\W_])"  # a link without brackets
 _INLINE = re.compile(
-    r"(?P<escape>\\[!-/:-@\[-`{-~])"
+    rf"{_BARE}"
+    r"|(?P<escape>\\[!-/:-@\[-`{-~])"
     rf"|(?P<alone>(?P<ticks>`+)(?!`).{{1,{_LONGEST}}}?(?<!`)(?P=ticks)(?!`)"  # code
     rf"|</?[a-zA-Z][^<>]{{0,{_LONGEST}}}>|<!--.{{0,{_LONGEST}}}?-->|<[a-z]+:[^<>\s]{{1,{_LONGEST}}}>"
-    rf"|!\[[^\[\]]{{0,{_LONGEST}}}\](?:\([^()]{{0,{_LONGEST}}}\)|\[[^\[\]]{{0,{_LONGEST}}}\]))"
-    rf"|(?P<start>\[(?=(?:\\.|[^\[\]\\]){{0,{_LONGEST}}}\][(\[]))"
-    rf"|(?P<end>\](?:\([^()]{{0,{_LONGEST}}}\)|\[[^\[\]]{{0,{_LONGEST}}}\]))"
+    rf"|{_IMAGE}|\[{_IMAGE}\](?:{_URL}|{_LABEL})|\[\^[^\s\[\]]{{1,{_LONGEST}}}\])"  # [^footnote]
+    rf"|(?P<start>!?\[(?!\^)(?=(?P<label>(?:\\.|[^\[\]\\]){{0,{_LONGEST}}})\](?P<target>[(\[]?)))"
+    rf"|(?P<end>\](?:{_URL}|{_LABEL})?)"
     r"|(?P<emphasis>\*{1,3}|~~|(?<![^\W_])_{1,3}|_{1,3}(?![^\W_]))"
 )
 _SPECIAL = re.compile(
-    r"[*`\[\]<|]|~(?=~)|(?<=~)~|\\(?=[!-/:-@\[-`{-~]|\Z)|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)"
+    rf"{_BARE}"
+    r"|[*`|]|\](?=[(\[:])|<(?=[a-zA-Z/!?])|~(?=~)|(?<=~)~|\\(?=[!-/:-@\[-`{-~]|\Z)"
+    r"|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)"
 )
 _LINE_BREAK = re.compile(r"\r\n?|\n")  # markdown-it's
-_CHECKBOX = re.compile(r"\[[ xX]\]\s+(?=\S)")
+_FOOTNOTE = re.compile(r"\[\^[^\s\[\]]+\]:")
+_MARKER = re.compile(  # of a task, a footnote, or an alert such as [!NOTE]
+    rf"(?:\[[ xX]\]|{_FOOTNOTE.pattern}|\[![\w-]+\][+-]?)(?:\s+|\Z)"
+)
 _BLOCK_START = re.compile(r"(?:[#>+=-]|\d{1,9}(?=[.)]))(?=.)")
 
 
@@ -47,7 +60,9 @@ def read(name: str, content: bytes) -> TextDocument:
     starts = [0, *ends, len(text) + 1]
     entries: list[tuple[Segment, Slot]] = []
     cursor, in_cell = 0, False
-    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(body):
+    environment: dict[str, Any] = {}
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    for token in parser.parse(body, environment):
         if token.type == "tr_open" and token.map:
             cursor = starts[token.map[0]]
         elif token.type in ("th_open", "td_open"):
@@ -62,7 +77,7 @@ def read(name: str, content: bytes) -> TextDocument:
             else:
                 places = [_place(text, starts, token.map[0] + n, x) for n, x in enumerate(lines)]
             for group in _hard_lines(text, places):
-                entries += _segment(text, group)
+                entries += _segment(text, group, environment.get("references", ()))
         else:
             in_cell = False
     return TextDocument(text, encoding, entries)
@@ -77,22 +92,28 @@ def _place(text: str, starts: list[int], line: int, content: str) -> tuple[int, 
 
 
 def _hard_lines(text: str, places: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
-    """Yields the lines up to each hard line break."""
+    """Yields the lines up to each hard line break, and those of each footnote and alert."""
     group: list[tuple[int, int]] = []
     for start, end in places:
+        if group and _FOOTNOTE.match(text, start, end):
+            yield group
+            group = []
         broken = text[end - 1 : end] == "\\" and text[end : end + 1] in ("\r", "\n")
         group.append((start, end - broken))
-        if broken or text.startswith("  ", end):
+        alert = text.startswith("[!", start) and _MARKER.match(text, start, end)
+        if broken or alert or text.startswith("  ", end):
             yield group
             group = []
     if group:
         yield group
 
 
-def _segment(text: str, places: list[tuple[int, int]]) -> Iterator[tuple[Segment, Slot]]:
-    box = _CHECKBOX.match(text, *places[0])
-    places = [(box.end() if box else places[0][0], places[0][1]), *places[1:]]
-    source = _marked(" ".join(text[start:end] for start, end in places))
+def _segment(
+    text: str, places: list[tuple[int, int]], references: Collection[str]
+) -> Iterator[tuple[Segment, Slot]]:
+    marker = _MARKER.match(text, *places[0])
+    places = [(marker.end() if marker else places[0][0], places[0][1]), *places[1:]]
+    source = _marked(" ".join(text[start:end] for start, end in places), references)
     if has_letters(source.text):
         start, end = places[0][0], places[-1][1]
         at_start = text.rfind("\n", 0, start) + 1 == start or text[start - 1 : start] != "|"
@@ -121,14 +142,21 @@ def _without_empty_pairs(text: MarkedText) -> MarkedText:
 
 
 def _escape(text: str) -> str:
-    return _SPECIAL.sub(r"\\\g<0>", text)
+    return _SPECIAL.sub(lambda match: match["url"] or f"\\{match[0]}", text)
 
 
-def _marked(raw: str) -> MarkedText:
-    """Returns the text of a paragraph with its inline markup as tags."""
+def _marked(raw: str, references: Collection[str]) -> MarkedText:
+    """Returns the text of a paragraph with its inline markup as tags.
+
+    A link without a target, as [text] or [text][], names its reference itself. Its end tag is then
+    ][text], so that the link stays when its text is translated.
+    """
+    from markdown_it.common.utils import normalizeReference
+
     parts: list[str] = []
     tags: list[Tag] = []
     open_: dict[str, int] = {}  # marker -> index of its start among the tags, in order
+    label = ""  # of the open link
     position = length = 0
     for match in _INLINE.finditer(raw):
         kind, marker = match.lastgroup, match[0]
@@ -138,6 +166,14 @@ def _marked(raw: str) -> MarkedText:
         opens, closes = bool(after.strip()), bool(before.strip())
         if kind == "emphasis" and not (opens or closes):
             continue  # a lone asterisk is text
+        if kind == "url":
+            continue
+        if kind == "start":
+            if not match["target"] and normalizeReference(match["label"]) not in references:
+                continue
+            label = match["label"]
+        if marker == "]" and "[" not in open_:
+            continue
         part = html.unescape(raw[position : match.start()])
         position = match.end()
         if kind == "escape":
@@ -153,7 +189,8 @@ def _marked(raw: str) -> MarkedText:
             for inner in [other for other, index in open_.items() if index > start]:
                 del open_[inner]  # it crosses this pair
             tags[start] = tags[start]._replace(kind="start")
-            tags[-1] = tags[-1]._replace(kind="end")
+            end = f"][{label}]" if marker in ("]", "][]") else marker
+            tags[-1] = tags[-1]._replace(kind="end", markup=end)
         elif kind == "start" or (kind == "emphasis" and opens):
             open_[name] = len(tags) - 1
     parts.append(html.unescape(raw[position:]))

@@ -34,10 +34,11 @@ def read(name: str, content: bytes, locales: Locales = UNKNOWN) -> archive.Archi
 def _paragraphs(locales: Locales, markup: Markup) -> TextDocument:
     entries: list[tuple[Segment, Slot]] = []
     after = 0
-    for index in markup.elements("p", "h"):
+    for index in markup.elements("tracked-changes", "p", "h"):
         if index >= after:  # not one of a note, which comes with the paragraph around it
             after = markup.tokens[index].partner + 1
-            entries += segments(markup, index, after, _SYNTAX)
+            if markup.tokens[index].name != "tracked-changes":
+                entries += segments(markup, index, after, _SYNTAX)
     entries.sort(key=lambda entry: (entry[1].start, -entry[1].end))
     changes = [
         *_styles(markup, locales), *_turned(markup, locales), *archive.named(markup, locales)

@@ -13,15 +13,27 @@ from mmt.translate import words
 
 # Repetitions before a mark are bounded, so that a search takes linear time.
 _URL = r"[A-Za-z0-9\-._~:/?#@!$&'()*+,;=%\[\]]*[A-Za-z0-9\-_~/#@$&*+=%]"
+# Tags that strings of applications have; others, such as <file>, may be words to translate.
+_TAG = (
+    r"</?(?i:abbr|big|br|code|del|div|em|font|h[1-6r]|img|ins|kbd|li|mark|ol|pre|small|span|strong"
+    r"|sub|sup|table|t[dhrt]|ul|[abipqsu]|\d{1,2})(?:\s[^<>\n]*)?/?>"
+)
+_BRACES = r"\{[^{}\n]*\}"
+for _ in range(5):  # a placeholder in a branch of a select in a branch of a plural
+    _BRACES = rf"\{{(?:[^{{}}\n]|{_BRACES})*+\}}"
 # In order of preference: what begins at the same character is the first of these.
 _KINDS = (
     r"`{1,3}[^`\n]+`{1,3}",  # code, as in Markdown
     rf"(?:[A-Za-z][A-Za-z0-9+.\-]{{1,15}}://|(?i:mailto:|www\.)){_URL}",
+    _TAG,
     r"[A-Za-z0-9._%+\-]{1,64}@[A-Za-z0-9\-]{1,63}(?:\.[A-Za-z0-9\-]+)+",
     r"\{\{[^{}\n]*\}\}",  # Mustache, Jinja, MediaWiki
-    r"[$#%]?\{(?:[^{}\n]|\{[^{}\n]*\})*\}",  # Python, ICU, JavaScript, Ruby
+    rf"[$#%]?{_BRACES}",  # Python, ICU, JavaScript, Ruby
+    r"(?<![0-9%])%(?:(?:\d{1,2}\$)?#@\w{1,64}@|arg\b)",  # Apple's substitutions
     r"(?<![0-9%])%(?:\([^()\s]+\)|\d{1,2}\$)?[\-+#0]*(?:\d{1,4}|\*)?(?:\.(?:\d{1,4}|\*))?"
     r"(?:hh|h|ll|l|L|q|j|z|t)?[diouxXeEfFgGcspan@]",  # printf
+    r"%%",  # a percent sign, in printf
+    r"\$t\([^()\n]*\)",  # i18next's nesting
     r"(?<![A-Za-z0-9$])\$\d{1,2}(?![\d.,]*\d)",  # MediaWiki's $1
 )
 _PATTERN = re.compile("|".join(f"(?:{kind})" for kind in _KINDS), re.ASCII)

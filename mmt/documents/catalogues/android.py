@@ -3,11 +3,15 @@
 Tags such as `<b>` are inline markup, and so are `<xliff:g>` placeholders with their content.
 """
 
+import functools
 import re
+from collections.abc import Callable
 
 from mmt.documents import plurals
 from mmt.documents.document import (
     FileChange,
+    MarkedText,
+    Render,
     Segment,
     Slot,
     TextDocument,
@@ -63,6 +67,7 @@ def read(name: str, data: bytes, locales: Locales = UNKNOWN) -> TextDocument:
         text, slot = content(markup, index + 1, last, _SYNTAX, trim="space")
         raw = markup.text[slot.start : slot.end]
         if has_letters(text.text) and not _REFERENCE.fullmatch(raw):
+            slot = slot._replace(write=functools.partial(_with_edges, slot.write))
             if form.startswith("+"):
                 form = form[1:]
                 slot = _new_item(markup, index, form)
@@ -79,12 +84,20 @@ def _removed(markup: Markup, index: int) -> FileChange:
 
 def _new_item(markup: Markup, index: int, form: str) -> Slot:
     """Returns the slot of a quantity that the file does not have, before another one."""
-    write, start = writer(_SYNTAX.escape), markup.tokens[index].start
+    write = functools.partial(_with_edges, writer(_SYNTAX.escape))
+    start = markup.tokens[index].start
     space = space_before(markup.text, start)
     return Slot(
         start, start,
         lambda text, render: f'<item quantity="{form}">{write(text, render)}</item>{space}', None,
     )  # fmt: skip
+
+
+def _with_edges(
+    write: Callable[[MarkedText, Render], str], translation: MarkedText, render: Render
+) -> str:
+    """Returns a written string; spaces at its edges are escaped, since Android drops them."""
+    return re.sub(r"\A | \Z", r"\\u0020", write(translation, render))
 
 
 def unescape(raw: str) -> str:

@@ -5,7 +5,7 @@ fluent.syntax finds the patterns. A placeable such as `{ $name }` is markup that
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mmt.documents import plurals
@@ -95,15 +95,18 @@ def _of_selector(
     entries = []
     start = forms["other"].span.start
     space = space_before(text, start)
-    for segment, _ in _pattern(text, forms["other"].value, key, ""):
+    for segment, slot in _pattern(text, forms["other"].value, key, ""):
         for form in change.added:
-            write = functools.partial(_new_variant, form, space)
+            write = functools.partial(_new_variant, slot.write, form, space)
             entries.append((segment._replace(form=form), Slot(start, start, write, None)))
     return entries, changes
 
 
-def _new_variant(form: str, after: str, translation: MarkedText, render: Render) -> str:
-    return f"[{form}] {writer(_escape)(translation, render)}{after}"
+def _new_variant(
+    write: Callable[[MarkedText, Render], str], form: str, after: str, translation: MarkedText,
+    render: Render,
+) -> str:  # fmt: skip
+    return f"[{form}] {write(translation, render)}{after}"
 
 
 def _pattern(text: str, pattern: Any, key: str, form: str) -> Iterator[_Entry]:
@@ -130,8 +133,21 @@ def _pattern(text: str, pattern: Any, key: str, form: str) -> Iterator[_Entry]:
     start, end = pattern.span.start, pattern.span.end
     start += len(text[start:end]) - len(text[start:end].lstrip())
     if has_letters(source.text):
-        slot = Slot(start, end, writer(_escape), source)
+        slot = Slot(start, end, functools.partial(_write, source), source)
         yield Segment(source, key, form), slot
+
+
+def _write(source: MarkedText, translation: MarkedText, render: Render) -> str:
+    """Returns a pattern. Spaces at its edges are literals if they are in the source, where Fluent
+    drops plain ones.
+    """
+    written = writer(_escape)(translation, render)
+    positions = {tag.position for tag in source.tags}
+    if source.text.startswith(" ") and 0 not in positions:
+        written = re.sub(r"\A +", r'{"\g<0>"}', written)
+    if source.text.endswith(" ") and len(source.text) not in positions:
+        written = re.sub(r" +\Z", r'{"\g<0>"}', written)
+    return written
 
 
 def _escape(text: str) -> str:

@@ -159,15 +159,16 @@ def _segments(fields: _Fields, text: str, header: _Header) -> Iterator[tuple[Seg
         source = singular if one or not index else plural
         target = MarkedText(field.text) if field.text else None
         segment = Segment(MarkedText(source.text), context + singular.text, index, target)
-        write = plain(_quoted)
+        line_end = _line_end(text, last)
+        write = plain(functools.partial(_quoted, line_end))
         if field.start == field.end:
-            write = plain(functools.partial(_new_form, _line_end(text, last), index))
+            write = plain(functools.partial(_new_form, line_end, index))
         if has_letters(source.text):
             yield segment, Slot(field.start, field.end, write, target)
 
 
 def _new_form(line_end: str, index: str, text: str) -> str:
-    return f"{line_end}msgstr[{index}] {_quoted(text)}"
+    return f"{line_end}msgstr[{index}] {_quoted(line_end, text)}"
 
 
 def _entries(name: str, text: str) -> Iterator[_Fields]:
@@ -210,12 +211,14 @@ def _unescaped(raw: str) -> str:
 
 def _character(match: re.Match[str]) -> str:
     code = match[1]
+    if code[0] == "x" and code[1:]:  # of more digits, the last two count
+        return chr(int(code[1:][-2:], 16))
     if code[0] in "01234567":
         return chr(int(code, 8))
-    return chr(int(code[1:], 16)) if code[0] == "x" and code[1:] else _NAMED.get(code, code)
+    return _NAMED.get(code, code)
 
 
-def _quoted(text: str) -> str:
+def _quoted(line_end: str, text: str) -> str:
     """Returns a text as strings: one, or with line feeds and for long texts one a line."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
     escaped = escaped.replace("\r", "\\r").replace("\n", "\\n")
@@ -227,4 +230,4 @@ def _quoted(text: str) -> str:
         if len(lines[-1]) + len(word) > _WIDTH or lines[-1].endswith("\\n"):
             lines.append("")
         lines[-1] += word
-    return "\n".join(f'"{line}"' for line in ["", *filter(None, lines)])
+    return line_end.join(f'"{line}"' for line in ["", *filter(None, lines)])

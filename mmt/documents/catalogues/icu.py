@@ -1,12 +1,19 @@
-"""ICU messages with a plural or select argument: the places of their branches."""
+"""ICU messages with a plural or select argument: the places of their branches.
+
+The messages are those of a JSON string as it is written: a line break in them is \\n.
+"""
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_HEAD = re.compile(r"\s*\{\s*\w+\s*,\s*(plural|select|selectordinal)\s*,(?:\s*offset:\d+)?")
-_BRANCH = re.compile(r"\s*(=?\w+)\s*\{")
-_END = re.compile(r"\s*\}\s*")
+_SPACE = r"(?:\s|\\[nrt])*"
+_HEAD = re.compile(
+    rf"{_SPACE}\{{{_SPACE}\w+{_SPACE},{_SPACE}(plural|select|selectordinal){_SPACE},"
+    rf"(?:{_SPACE}offset:\d+)?"
+)
+_BRANCH = re.compile(rf"{_SPACE}(=?\w+){_SPACE}\{{")
+_END = re.compile(rf"{_SPACE}\}}{_SPACE}")
 _BRACE = re.compile(r"[{}]")
 
 

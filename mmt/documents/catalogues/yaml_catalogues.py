@@ -29,6 +29,7 @@ _COMMA = re.compile(r"\s*,\s*")
 _LINE = re.compile(r"[ \t\r]*(?:#[^\n]*)?(?:\n|\Z)")  # what is behind a value
 _STRING = "tag:yaml.org,2002:str"
 _PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)+")  # an anchor and a tag before a value
+_ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")  # only in double quotes
 
 
 def read(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocument:
@@ -181,6 +182,8 @@ def _write(style: str, long: bool, translation: MarkedText, render: Render) -> s
                 return text
         except (yaml.YAMLError, ValueError):
             pass
-    if style == "'" and text.isprintable():
+    if style == "'" and not _ESCAPED.search(text):
         return "'" + text.replace("'", "''") + "'"
-    return json.dumps(text, ensure_ascii=not text.replace("\n", "").isprintable())
+    # With ensure_ascii an emoji would be two escapes, which YAML does not join.
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)

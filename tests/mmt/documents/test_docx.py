@@ -86,6 +86,51 @@ def test_what_is_between_runs_stays(runs):
     assert "EIN" in "".join(after.itertext())
 
 
+def field(code: str, result: str) -> str:
+    runs = [f"<w:instrText>{code}</w:instrText>", mark("separate"), result, mark("end")]
+    return "".join(f"<w:r>{run}</w:r>" for run in [mark("begin"), *runs])
+
+
+def mark(kind: str) -> str:
+    return f'<w:fldChar w:fldCharType="{kind}"/>'
+
+
+@pytest.mark.parametrize(
+    ("code", "result", "words"),
+    [
+        ("PAGE", "<w:t>17</w:t>", "17"), ("HYPERLINK", "<w:t>zwei drei</w:t>", "zwei drei"),
+        ("XE", "<w:tab/>", ""), ("IF", f"{mark('begin')}</w:r><w:r>{mark('end')}", ""),
+    ],
+)  # fmt: skip
+def test_a_field_is_a_pair_around_its_result_or_one_tag(code, result, words):
+    before, after = (f"<w:r><w:t>{text}</w:t></w:r>" for text in ("Seite", "von"))
+    content = made(f"<w:p>{before}{field(code, result)}{after}</w:p>")
+    document = docx.read("a.docx", content)
+    source = document.segments[0].source
+    assert source.text == f"Seite{words}von"
+    front = source._replace(tags=tuple(tag._replace(position=0) for tag in source.tags))
+    others = [None] * (len(document.segments) - 1)
+    old, new = body(content), body(document.write([front, *others]))
+    name = f"{NAME}fldCharType"
+    marks = [[e.get(name) for e in tree.iter() if e.get(name)] for tree in (old, new)]
+    assert marks[0] == marks[1]
+    assert [tag.kind for tag in source.tags] == (["start", "end"] if words else ["alone"])
+
+
+def test_words_beside_the_marks_of_a_field_are_translated():
+    run = f"<w:r><w:t>Seite </w:t>{mark('begin')}{mark('end')}</w:r>"
+    document = docx.read("a.docx", made(f"<w:p>{run}</w:p>"))
+    assert document.segments[0].source.text == "Seite "
+
+
+def test_runs_of_two_fields_keep_their_tags_balanced():
+    runs = [mark("begin"), mark("separate"), "<w:t>a</w:t>", mark("end") + mark("begin"),
+            mark("separate") + mark("begin"), "<w:t>b</w:t>", mark("end"), mark("end")]  # fmt: skip
+    content = made("<w:p>" + "".join(f"<w:r>{run}</w:r>" for run in runs) + "</w:p>")
+    kinds = [tag.kind for tag in docx.read("a.docx", content).segments[0].source.tags]
+    assert [kind for kind in kinds if kind != "alone"] == ["start", "end", "start", "end"]
+
+
 def test_a_document_names_its_new_language():
     """In the styles, in the settings, in runs that are written anew, and in its data."""
     parts = zipfile.ZipFile(io.BytesIO(EXAMPLES["a.docx"]))

@@ -31,6 +31,29 @@ def test_a_translation_is_text_and_no_markup(text):
     assert {child.type for child in children} <= {"text", "text_special"}
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("+++\ntitle = 'Titel'\n+++\nEin Satz\n", "+++\ntitle = 'Titel'\n+++\nEIN SATZ\n"),
+        ("Ein Satz[^1]\n\n[^1]: Mit Fuß\n", "EIN SATZ[^1]\n\n[^1]: MIT FUSS\n"),
+        ("[^a]: Erste Note\n[^b]: Zweite\nNote\n", "[^a]: ERSTE NOTE\n[^b]: ZWEITE NOTE\n"),
+        ("> [!NOTE]\n> Ein Satz\n", "> [!NOTE]\n> EIN SATZ\n"),
+        ("> [!tip]+ Titel\n> Ein Satz\n", "> [!tip]+ TITEL\n> EIN SATZ\n"),
+        ("[Ein b]\n\n[ein B]: /u", "[EIN B][Ein b]\n\n[ein B]: /u"),
+        ("![b][] [*x*][]\n\n[b]: /u\n[*x*]: /v", "![b][] [*X*][*x*]\n\n[b]: /u\n[*x*]: /v"),
+        ("![Ein b]\n\n[ein b]: /u", "![EIN B][Ein b]\n\n[ein b]: /u"),
+        ("[![Bau](a.svg)](/u) ist grün", "[![Bau](a.svg)](/u) IST GRÜN"),
+        ("{{< bild >}} ist a < b", "{{< BILD >}} IST A < B"),
+        ("*www.a.org/x_(y)* ist http://b.org/_c.", "*WWW.A.ORG/X_(Y)* IST HTTP://B.ORG/_C."),
+        ("[[Seite]] und [TOC] a[0]", "[[SEITE]] UND [TOC] A[0]"),
+    ],
+)
+def test_links_notes_and_front_matter_stay(source, expected):
+    document = markdown.read("a.md", source.encode())
+    translations = [s.source._replace(text=s.source.text.upper()) for s in document.segments]
+    assert document.write(translations).decode() == expected
+
+
 def test_emphasis_of_no_words_is_left_out():
     document = markdown.read("a.md", b"Ein **fettes** Wort\n")
     start, end = document.segments[0].source.tags

@@ -25,6 +25,14 @@ def test_paragraphs_and_their_notes():
     assert "EINE NOTE" in "".join(tree.itertext())
 
 
+def test_a_deleted_paragraph_is_left_alone():
+    """Its deletion stands before the text, with paragraphs of its own."""
+    deleted = "<t:tracked-changes><t:deletion><t:p>alt</t:p></t:deletion></t:tracked-changes>"
+    content = f'<o:text xmlns:o="o" xmlns:t="t">{deleted}<t:p>neu</t:p></o:text>'
+    document = odt.read("a.odt", zipped(**{"content.xml": content}))
+    assert [segment.source.text for segment in document.segments] == ["neu"]
+
+
 def test_a_document_names_its_new_language():
     parts = zipfile.ZipFile(io.BytesIO(EXAMPLES["a.odt"]))
     styles = (

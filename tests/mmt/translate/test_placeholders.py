@@ -12,7 +12,9 @@ KINDS = [
     "{name}", "{0}", "{}", "${x}", "%{count}", "{{user name}}", "{n, plural, one {x} other {y}}",
     "%s", "%d", "%1$s", "%.2f", "%(total)d", "%@", "%lld", "$1", "`ls -l`", "``a``",
     "www.cldr.org/x", "https://a.org/b?c=%20d#e", "ftp://a.org", "mailto:a@b.org",
-    "x.y+z@sub.example.com",
+    "x.y+z@sub.example.com", "%#@files@", "%2$#@files@", "%arg", "%%", "$t(files.one, {'a': 1})",
+    "{n, plural, one{{n} x} other{{g, select, a{{x} y} other{z}}}}",
+    "<b>", "</STRONG>", "<br/>", "<br />", '<a href="https://a.org/{x}">', "<0>", "</h2>", "<hr>",
 ]  # fmt: skip
 
 
@@ -23,8 +25,12 @@ def found(text):
 AROUND = [("", ""), ("see ", " now"), ("«", "»"), ("文", "件"), ("(", ")."), ("", ", x")]
 ORDINARY = [
     "100% de", "50%", "$15.00", "a { b", "x@y", "3 % d'eau", "5%c", "``", "a: b // c", "$100",
+    "cp <Quelle> <Ziel>", "a < b > c", "<3", "<a",
 ]  # fmt: skip
-HOSTILE = ["a" * 30_000, "`" * 30_000, "{" * 30_000, "%1" * 15_000, "a@" * 15_000]
+HOSTILE = [
+    "a" * 30_000, "`" * 30_000, "{" * 30_000, "%1" * 15_000, "a@" * 15_000, "<a " * 10_000,
+    "$t(" * 10_000, "{a" * 15_000, "{" * 9 + "{a}" * 9_000, "{" * 15_000 + "}" * 15_000,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)

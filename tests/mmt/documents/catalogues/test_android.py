@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from mmt.documents import locales
+from mmt.documents import MarkedText, locales
 from mmt.documents.catalogues import android
 from tests.helpers.documents import EXAMPLES
 
@@ -25,6 +25,17 @@ def test_strings_with_their_keys_and_forms():
 @given(st.text(st.characters(exclude_categories=["C", "Z"], include_characters=" \n\t@?'\"\\")))
 def test_text_comes_back(text):
     assert android.unescape(android.escape(text.strip())) == text.strip()
+
+
+@pytest.mark.parametrize("raw", ['" Hallo "', "\\u0020Hallo\\u0020", '<![CDATA[" Hallo "]]>'])
+@pytest.mark.parametrize("target", ["en", "ru"])  # Russian gets new quantities
+def test_spaces_at_the_edges_of_a_string_stay(raw, target):
+    item = f'<item quantity="other">{raw}</item>'
+    content = f'<resources><string name="a">{raw}</string><plurals name="b">{item}</plurals>'
+    document = android.read("a.xml", f"{content}</resources>".encode(), locales("ja", target))
+    new = document.write([MarkedText(" Hello ") for _ in document.segments])
+    texts = ["".join(root.itertext()) for root in etree.fromstring(new).iter("string", "item")]
+    assert {android.unescape(text.strip()) for text in texts} == {" Hello "}
 
 
 def test_another_root_is_refused():

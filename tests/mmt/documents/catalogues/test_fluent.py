@@ -30,6 +30,15 @@ def test_another_reader_reads_the_translation(text):
     assert "".join(values) == text
 
 
+def test_spaces_that_are_literals_at_the_edges_stay():
+    content = b'a = {""}  Ein Wort{ " " }\nb = { $n } Wort\n'
+    document = fluent.read("a.ftl", content)
+    texts = [segment.source._replace(text="  A word ") for segment in document.segments]
+    assert document.write(texts[:1] + [None]).decode().startswith('a = {"  "}A word{" "}\nb')
+    front = texts[1]._replace(text=" word", tags=(texts[1].tags[0]._replace(position=5),))
+    assert document.write([None, front]).decode().endswith("b =  word{ $n }\n")
+
+
 def test_broken_fluent_is_refused():
     with pytest.raises(ValueError, match=r"a\.ftl:2: no Fluent: Expected token"):
         fluent.read("a.ftl", b"a = b\nc d\n")

@@ -33,6 +33,17 @@ def test_another_reader_reads_the_translation(text, tmp_path):
     assert [entry.msgid for entry in entries[:2]] == ["Erste\n", "Zweite"]
 
 
+def test_line_ends_are_those_of_the_file():
+    content = b'msgid ""\r\n"a\\n"\r\n"b"\r\nmsgstr ""\r\n'
+    new = gettext.read("a.po", content).write([MarkedText("c\nde")])
+    assert new == content.replace(b'msgstr ""', b'msgstr ""\r\n"c\\n"\r\n"de"')
+
+
+def test_a_long_hexadecimal_escape_is_one_character():
+    document = gettext.read("a.po", b'msgid "a\\xffffffffffe9 b"\nmsgstr ""\n')
+    assert document.segments[0].source.text == "aé b"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -13,6 +13,12 @@ def test_nested_branches_are_leaves():
     ]  # fmt: skip
 
 
+def test_a_message_may_have_line_breaks_as_json_writes_them():
+    message = r"{n, plural,\n\tone {a file}\r\n  other {# files}\n}\n"
+    found = [(form, message[start:end]) for form, start, end in icu.leaves(message)]
+    assert found == [("one", "a file"), ("other", "# files")]
+
+
 @pytest.mark.parametrize(
     "message",
     ["", "{name}", "Hi {n, plural, one{a} other{b}}", "{n, plural, one{a", "{n, plural,}"],

@@ -24,13 +24,20 @@ def test_strings_with_their_keys_and_forms():
 
 
 @pytest.mark.parametrize(
-    "text", ["a", "a: b", "- a", "a # b", "yes", "'a", "a\nb", "*a", "12", "ü"]
+    "text",
+    ["a", "a: b", "- a", "a # b", "yes", "'a", "a\nb", "*a", "12", "ü", "a\xa0: 😀",
+     "😀\t\x85\u2028"],  # fmt: skip
 )
 def test_another_reader_reads_the_translation(text):
     document = yaml_catalogues.read("a.yml", EXAMPLES["a.yml"])
     content = yaml.safe_load(document.write([MarkedText(text)] * len(document.segments)))["de"]
     assert content["titel"] == content["quote"] == content["block"] == text
     assert content["liste"] == [text, text] and content["nochmal"] == text and content["ja"] is True
+
+
+def test_space_that_does_not_break_needs_no_double_quotes():
+    document = yaml_catalogues.read("a.yml", b"a: 'x'")
+    assert document.write([MarkedText("a\xa0: \u200f😀")]).decode() == "a: 'a\xa0: \u200f😀'"
 
 
 def test_aliases_are_read_once():
