@@ -21,6 +21,7 @@ from mmt.translate import placeholders, words
 _COMMENT, _ALTERNATIVE = "#", "|"
 _MOST_ALTERNATIVES = 16
 _MOST_TOKENS = 64  # of a translation: a search with longer ones takes minutes to compile
+_MOST_TERMS = 64  # of a sentence
 _MOST_REQUIRED = 512  # tokens of all terms of a sentence
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
@@ -110,11 +111,16 @@ class Glossary:
 
         Raises:
             ValueError: a translation of a term that the vocabulary cannot write or that is longer
-                than 64 tokens, or terms of more than 512 tokens together.
+                than 64 tokens, more than 64 terms, or more than 512 tokens together.
         """
+        terms = self.terms_of(text, language, any_case=any_case)
+        if len(terms) > _MOST_TERMS:
+            raise ValueError(
+                f"glossary: {_shortened(text)!r} has {len(terms)} terms; allowed: at most "
+                f"{_MOST_TERMS}"
+            )
         phrases = tuple(
-            phrase(vocabulary, spellings(term), times=times)
-            for term, times in self.terms_of(text, language, any_case=any_case).items()
+            phrase(vocabulary, spellings(term), times=times) for term, times in terms.items()
         )
         if (tokens := sum(each.longest for each in phrases)) > _MOST_REQUIRED:
             raise ValueError(

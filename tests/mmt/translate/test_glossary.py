@@ -131,3 +131,12 @@ def test_terms_that_no_search_can_contain_are_errors(target, line, message, tran
     with pytest.raises(ValueError, match=message):
         list(translator.translate([line], decoding=decoding, glossary=parsed))
     assert parsed.phrases_of(translator.vocabularies["target"], "vier") == ()
+
+
+def test_a_sentence_has_at_most_64_terms(translator):
+    words = [f"wort{number}" for number in range(65)]
+    parsed = Glossary.parse("".join(f"{word}\teins\n" for word in words))
+    vocabulary = translator.vocabularies["target"]
+    assert len(parsed.phrases_of(vocabulary, " ".join(words[1:]))) == 64
+    with pytest.raises(ValueError, match="'wort0 wort1 .*…' has 65 terms; allowed: at most 64"):
+        parsed.phrases_of(vocabulary, " ".join(words))
