@@ -363,12 +363,15 @@ def _find_fault(example: tuple[records.Ids, records.Ids], manifest: Manifest, te
 
 
 def _is_replaceable(directory: Path) -> bool:
-    """Returns whether it is absent, empty or a cache; read once, as others may replace it."""
+    """Returns whether it is absent, empty or a cache; read again if another process replaced it."""
     try:
-        names = os.listdir(directory)
+        status, names = directory.stat(), os.listdir(directory)
+        is_free = not names or Run(directory).manifest.name in names
+        if is_free or os.path.samestat(status, directory.stat()):
+            return is_free
     except (FileNotFoundError, NotADirectoryError):
         return not directory.is_file()
-    return not names or Run(directory).manifest.name in names
+    return _is_replaceable(directory)
 
 
 def _is_cache_of(directory: Path, manifest: Manifest) -> bool:

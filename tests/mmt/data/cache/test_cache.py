@@ -145,6 +145,26 @@ def test_an_older_cache_is_replaced_anything_else_is_kept(tmp_path, models):
     assert (mine / "thesis.tex").read_text() == "precious"
 
 
+def test_a_cache_that_is_removed_while_it_is_read_is_no_foreign_directory(
+    tmp_path, models, monkeypatch
+):
+    build(tmp_path / "made", models)
+    list_names, lists = os.listdir, []
+
+    def listed(directory):
+        """As of a directory that another process has moved, and whose files it removes."""
+        names = list_names(directory)
+        if directory == tmp_path / "made" and not lists:
+            lists.append(names)
+            directory.rename(tmp_path / "removed")
+            return [name for name in names if name != "manifest.json"]
+        return names
+
+    monkeypatch.setattr(os, "listdir", listed)
+    assert build(tmp_path / "made", models, corpus_hash="0ff") and lists
+    assert cache.open_cache(tmp_path / "made").manifest.corpus_hash == "0ff"
+
+
 def test_a_cache_that_lacks_a_file_is_incomplete(tmp_path, models):
     directory = tmp_path / "made"
     with pytest.raises(ValueError, match="holds no cache"):
