@@ -115,14 +115,14 @@ def progress(
     inside &= places < step
 
     begins = ~inside[:, None, None, :] & (lengths > 0)[..., None]  # an alternative begins here
-    after = jnp.pad(hypotheses, ((0, 0), (0, size)), constant_values=-2)
+    padded = jnp.pad(hypotheses, ((0, 0), (size, size)), constant_values=-2)
 
-    def goes_on_with(z: Int[Array, ""], begins: Bool[Array, "N U A T"]) -> Array:
+    def with_token(z: Int[Array, ""], begins: Bool[Array, "N U A T"]) -> Array:
         expected = jnp.take(phrases, z, axis=-1)[..., None]
-        actual = jax.lax.dynamic_slice_in_dim(after, z, longest, axis=1)[:, None, None, :]
+        actual = jax.lax.dynamic_slice_in_dim(padded, size + z, longest, axis=1)[:, None, None, :]
         return begins & ((expected < 0) | ((expected == actual) & (places + z < step)))
 
-    begins = jax.lax.fori_loop(0, size, goes_on_with, begins)  # compiled once for all z
+    begins = jax.lax.fori_loop(0, size, with_token, begins)  # compiled once for all z
     next_places = places + lengths[..., None]
     goes_on = jnp.take_along_axis(
         jnp.pad(inside, ((0, 0), (0, size)))[:, None, None, :], next_places, axis=-1
@@ -132,13 +132,11 @@ def progress(
     firm = jnp.pad(begins & ~at_end & ~goes_on, ((0, 0), (0, 0), (0, 0), (size, 1)))
     ends_here = jnp.take_along_axis(firm, places + 1 + size - lengths[..., None], axis=-1)
 
-    before = jnp.pad(hypotheses, ((0, 0), (size, 0)), constant_values=-2)
-    last = jax.lax.dynamic_slice_in_dim(before, step, size, axis=1)
     last_inside = jax.lax.dynamic_slice_in_dim(jnp.pad(inside, ((0, 0), (size, 0))), step, size, 1)
-    padded = jnp.pad(last, ((0, 0), (0, size)), constant_values=-2)
 
     def ends_with(z: Int[Array, ""]) -> Bool[Array, "N U A"]:
-        latest = jax.lax.dynamic_slice_in_dim(padded, size - z, size, axis=1)[:, None, None, :]
+        latest = jax.lax.dynamic_slice_in_dim(padded, size + step - z, size, axis=1)
+        latest = latest[:, None, None, :]  # z tokens, then others
         equal = jnp.all((phrases == latest) | (jnp.arange(size) >= z), axis=-1)
         return equal & ~jnp.take(last_inside, size - z, axis=1)[:, None, None]
 

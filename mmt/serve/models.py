@@ -152,7 +152,9 @@ class Route(NamedTuple):
 
 def _check_terms(glossary: Glossary, translator: Translator, text: str, source: str) -> None:
     try:
-        glossary.phrases_of(translator.vocabularies["target"], text, source, any_case=True)
+        glossary.phrases_of(
+            translator.vocabularies["target"], text, source, any_case=casing.in_capitals(text)
+        )
     except ValueError as error:
         raise Refusal(400, f"Invalid request: {error}") from None
 

@@ -20,7 +20,7 @@ from mmt.translate import placeholders, words
 
 _COMMENT, _ALTERNATIVE = "#", "|"
 _MOST_ALTERNATIVES = 16
-_MOST_TOKENS = 64  # of a translation: a search with longer ones takes minutes to compile
+_MOST_TOKENS = 64  # of a translation: the programs of a search grow with the longest
 _MOST_TERMS = 64  # of a sentence
 _MOST_REQUIRED = 512  # tokens of all terms of a sentence
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
