@@ -54,10 +54,11 @@ class SearchModel(Protocol):
         *,
         settings: BeamSettings,
         cache_length: int,
+        source_length: int,
         language_ids: Int[np.ndarray, "B"] | None = None,
     ) -> tuple[Any, State]:
-        """Encodes the source. Returns the encoded source, and a search before its first step with
-        a cache of `cache_length` tokens.
+        """Encodes the source. Returns the encoded source, filled up to `source_length` tokens, and
+        a search before its first step with a cache of `cache_length` tokens.
         """
         ...
 

@@ -32,6 +32,17 @@ class CrossKV(NamedTuple):
         """Returns rows of this and `others`, concatenated."""
         return _take((self, *others), rows)
 
+    def padded(self, length: int) -> "CrossKV":
+        """Returns this source, filled up with padding to `length` tokens."""
+        missing = length - self.mask.shape[1]
+
+        def pad(leaf: Array) -> Array:
+            return jnp.pad(leaf, [(0, 0)] * (leaf.ndim - 2) + [(0, missing), (0, 0)])
+
+        keys, values = jax.tree.map(pad, (self.keys, self.values))
+        mask = jnp.pad(self.mask, ((0, 0), (0, missing)))
+        return self._replace(keys=keys, values=values, mask=mask)
+
 
 class KVCache(NamedTuple):
     """Self-attention keys and values of the `length` tokens decoded so far.

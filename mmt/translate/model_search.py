@@ -50,12 +50,13 @@ class TransformerSearch:
         *,
         settings: BeamSettings,
         cache_length: int,
+        source_length: int,
         language_ids: Int[np.ndarray, "B"] | None = None,
     ) -> tuple[CrossKV, State]:
         """See `segments.SearchModel`."""
         return prefill(
             self.model, self.params, source, limits, language_ids,
-            settings=settings, cache_length=cache_length,
+            settings=settings, cache_length=cache_length, source_length=source_length,
         )  # fmt: skip
 
     def decode_segment(
@@ -85,7 +86,9 @@ class TransformerSearch:
         return take(tuple(parts), rows, settings=settings)
 
 
-@functools.partial(jax.jit, static_argnames=("model", "settings", "cache_length"))
+@functools.partial(
+    jax.jit, static_argnames=("model", "settings", "cache_length", "source_length")
+)
 def prefill(
     model: Transformer,
     params: Any,
@@ -95,14 +98,19 @@ def prefill(
     *,
     settings: BeamSettings,
     cache_length: int,
+    source_length: int,
 ) -> tuple[CrossKV, State]:
-    """Encodes `source` and starts a search with a cache of `cache_length` tokens."""
+    """Encodes `source`, fills it up to `source_length` tokens, and starts a search with a cache of
+    `cache_length` tokens.
+    """
     variables = {"params": params}
     encoded = model.apply(variables, source, language_ids=language_ids, method="encode")
     cross_kv: Any = model.apply(variables, encoded, source, language_ids, method="cross_kv")
     rows = source.shape[0]
     cache = model.apply(variables, rows, cache_length, settings.beams, method="empty_cache")
-    return cross_kv, beam_search.start(cache, limits=limits, settings=settings)
+    return cross_kv.padded(source_length), beam_search.start(
+        cache, limits=limits, settings=settings
+    )
 
 
 @functools.partial(
@@ -174,7 +182,10 @@ def trace(
     cache_length = segments.segments(settings.max_length, source.shape[0])[0].cache_length
     languages = jax.ShapeDtypeStruct(source.shape[:1], jnp.int32) if config.languages else None
     shapes = jax.eval_shape(
-        functools.partial(prefill, model, settings=settings, cache_length=cache_length),
+        functools.partial(
+            prefill, model,
+            settings=settings, cache_length=cache_length, source_length=source.shape[1],
+        ),
         params, source, RowLimits(max_lengths), languages,
     )  # fmt: skip
     cross_kv, state = jax.tree.map(place, shapes)

@@ -54,6 +54,26 @@ def test_a_source_has_the_same_program_in_any_batch(trained, decoding):
                 assert nbest_found == together[i]
 
 
+def test_short_sources_are_encoded_at_three_quarters_of_the_length(trained, monkeypatch):
+    encoded, prefill = [], TransformerSearch.prefill
+
+    def noted(self, source, limits, **options):
+        encoded.append((source.shape[1], options["source_length"]))
+        return prefill(self, source, limits, **options)
+
+    monkeypatch.setattr(TransformerSearch, "prefill", noted)
+    batches = make(trained)
+    for tokens, lengths in ((24, [(24, 32)]), (25, [(32, 32)])):
+        texts = [Source([*[7] * (tokens - 1), EOS]), Source([*[9] * 18, EOS])]
+        expected = batches.search(texts)
+        assert encoded == [(32, 32)]
+        encoded.clear()
+        found = dataclasses.replace(batches, fixed=False).search(texts)
+        assert encoded == lengths
+        encoded.clear()
+        assert [nbest[0].tokens for nbest in found] == [nbest[0].tokens for nbest in expected]
+
+
 def test_token_scores_add_up(trained):
     for nbest in make(trained).search(sources(9)):
         for best in nbest:

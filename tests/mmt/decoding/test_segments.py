@@ -36,7 +36,7 @@ class Counting:
     def __init__(self):
         self.batches: list[tuple[int, int]] = []  # rows, last step of the segment
 
-    def prefill(self, source, limits, *, settings, cache_length, language_ids=None):
+    def prefill(self, source, limits, *, settings, cache_length, source_length, language_ids=None):
         cache = Steps(jnp.zeros(2 * len(source), jnp.int32))
         return jnp.asarray(source[:, 0]), beam_search.start(
             cache, limits=limits, settings=settings
@@ -78,7 +78,8 @@ def search(lengths, *, fixed, size=16):
             numbers[: len(given)] = range(start, start + len(given))
             limits = RowLimits(jnp.where(jnp.arange(rows) < len(given), LONGEST, 0))
             encoded, state = model.prefill(
-                source, limits, settings=settings, cache_length=segmented.cache_length
+                source, limits, settings=settings, cache_length=segmented.cache_length,
+                source_length=1,
             )
             yield Rows(numbers, encoded, state)
 
