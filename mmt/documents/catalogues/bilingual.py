@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mmt.documents import plurals
+from mmt.documents.catalogues import accelerators
 from mmt.documents.document import (
     FileChange,
     MarkedText,
@@ -26,6 +27,8 @@ _Entry = tuple[Segment, Slot]
 
 def read_xliff(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocument:
     """Returns the units of XLIFF; those marked `translate="no"`, or in such a group, are left out.
+
+    A translation of a unit that says it has none changes the state of the unit.
     """
     markup = _rooted(name, content, "xliff")
     entries = []
@@ -43,7 +46,14 @@ def read_xliff(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDoc
             continue
         key = attributes.get("id", "")
         place = named.get("seg-source", named["source"])
-        entry = _beside(markup, named["source"], named.get("target", -1), place)
+        target = named.get("target", -1)
+        states = [(token, "translated")]  # of XLIFF 2
+        if target != -1:
+            states.append((markup.tokens[target], "needs-review-translation"))
+        undone = [each for each in states if each[0].attributes.get("state") in _UNDONE]
+        entry = _beside(markup, named["source"], target, place, undone=bool(undone))
+        if undone:
+            entry = entry[0], _with_state(markup, entry[1], *undone[0])
         entries.append(_keyed(entry, key))
     changes: list[FileChange] = []
     for index in markup.elements("xliff", "file"):
@@ -114,13 +124,13 @@ def read_qt(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocume
         key = "\x04".join(filter(None, (context, comment, _text(markup, named["source"]).text)))
         forms = [c for c in markup.children(translation) if markup.tokens[c].name == "numerusform"]
         for number, form in enumerate(forms or [translation]):
-            entry = _beside(markup, named["source"], form, -1)
+            entry = _without_accelerator(_beside(markup, named["source"], form, -1))
             if forms and 0 < wanted <= number and (renamed or not _text(markup, form).text.strip()):
                 changes.append(_removed(markup, form))
             else:
                 entries.append(_keyed(entry, key, str(number) if forms else ""))
         for number in range(len(forms), wanted if forms else 0):
-            entry = _new_form(markup, named["source"], forms[-1])
+            entry = _without_accelerator(_new_form(markup, named["source"], forms[-1]))
             entries.append(_keyed(entry, key, str(number)))
     return _document(markup, entries, changes)
 
@@ -170,9 +180,48 @@ def _new_form(markup: Markup, source: int, last: int) -> _Entry:
     return Segment(_text(markup, source)), Slot(end, end, write, None)
 
 
+def _without_accelerator(entry: _Entry) -> _Entry:
+    """Returns the segment of a text without its accelerator, which the translation gets again."""
+    segment, slot = entry
+    found = None if segment.source.tags else accelerators.without(segment.source.text)
+    if found is None:
+        return entry
+    text, written = found
+    target = segment.target
+    if target is not None and not target.tags:
+        visible = accelerators.without(target.text)
+        target = target if visible is None else MarkedText(visible[0])
+
+    def write(translation: MarkedText, render: Render) -> str:
+        return slot.write(MarkedText(written(translation.text), translation.tags), render)
+
+    segment = segment._replace(source=MarkedText(text), target=target)
+    return segment, slot._replace(write=write, current=target if segment.target else slot.current)
+
+
+def _with_state(markup: Markup, slot: Slot, token: Token, state: str) -> Slot:
+    """Returns a slot that also writes the attribute `state` of an element."""
+    place = markup.attribute(token, "state")
+    assert place
+    start, end = place
+    if slot.start <= start:  # the slot is the element
+
+        def write(translation: MarkedText, render: Render) -> str:
+            element = slot.write(translation, render)
+            return element[: start - slot.start] + state + element[end - slot.start :]
+
+        return slot._replace(write=write)
+    between = markup.text[end : slot.start]
+    return slot._replace(
+        start=start,
+        write=lambda translation, render: state + between + slot.write(translation, render),
+    )
+
+
 def _role(token: Token) -> Role:
     native = token.name in _CODES or token.attributes.get("translate") == "no"
-    return "opaque" if native else "inline"
+    protected = token.name == "mrk" and token.attributes.get("mtype") == "protected"
+    return "opaque" if native or protected else "inline"
 
 
 _SYNTAX = Syntax(_role, collapse=False)
@@ -205,7 +254,9 @@ def _inside(markup: Markup, index: int) -> tuple[MarkedText, Slot]:
     return content(markup, index + 1, markup.tokens[index].partner, _SYNTAX, trim="nothing")
 
 
-def _beside(markup: Markup, source: int, target: int, place: int) -> _Entry:
+def _beside(
+    markup: Markup, source: int, target: int, place: int, *, undone: bool = False
+) -> _Entry:
     """Returns the segment of a unit.
 
     Args:
@@ -213,6 +264,7 @@ def _beside(markup: Markup, source: int, target: int, place: int) -> _Entry:
       source: index of the source element.
       target: index of the target element; -1 for none.
       place: index of the element after which a new target stands.
+      undone: whether a copied source counts as untranslated.
     """
     text = _text(markup, source)
     if target == -1:
@@ -225,8 +277,7 @@ def _beside(markup: Markup, source: int, target: int, place: int) -> _Entry:
         return Segment(text), Slot(behind, behind, _between(*tags), None)
     current, slot = _inside(markup, target)
     token = markup.tokens[target]
-    copied = token.attributes.get("state") in _UNDONE and current.text == text.text
-    undone = copied or not current.text.strip()
+    undone = (undone and current.text == text.text) or not current.text.strip()
     end = markup.tokens[token.partner]
     if end.start == end.end:  # <target/>
         opened = f"{markup.text[token.start : token.end - 2].rstrip()}>"

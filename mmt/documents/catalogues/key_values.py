@@ -18,11 +18,15 @@ _STRINGS_TOKEN = re.compile(
     rf"\s+|//[^\n]*|/\*.*?\*/|(?P<entry>(?:{_STRING}|([\w.$-]+))\s*=\s*{_STRING}\s*;)", re.DOTALL
 )
 _STRINGS_ESCAPE = re.compile(r"\\(U[0-9a-fA-F]{4}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ARGUMENT = re.compile(r"\{\d+[,}]")  # of Java's MessageFormat
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
 def read_properties(name: str, content: bytes) -> TextDocument:
-    """Returns the values of a properties file, in UTF-8 or (as before Java 9) Latin-1."""
+    """Returns the values of a properties file, in UTF-8 or (as before Java 9) Latin-1.
+
+    A value with an argument such as {0} is a pattern of MessageFormat, where an apostrophe is two.
+    """
     text, encoding = decode(name, content, ("utf-8", "latin-1"))
     narrow = encoding.codec == "latin-1" or (text.isascii() and "\\u" in text)
     escape = _escape_narrow if narrow else _escape_property
@@ -33,8 +37,10 @@ def read_properties(name: str, content: bytes) -> TextDocument:
         if match:
             value = _unescaped(_CONTINUED.sub("", match[2]), _PROPERTY_ESCAPE)
             if has_letters(value):
-                key = _unescaped(match[1], _PROPERTY_ESCAPE)
-                entries.append(replaced(value, *match.span(2), escape, key=key))
+                key, write = _unescaped(match[1], _PROPERTY_ESCAPE), escape
+                if _ARGUMENT.search(value) and "'" not in value.replace("''", ""):
+                    value, write = value.replace("''", "'"), _in_pattern(escape)
+                entries.append(replaced(value, *match.span(2), write, key=key))
             index = match.end()
         line = re.compile(r"[\r\n]").search(text, index)
         index = line.end() if line else len(text)
@@ -81,6 +87,10 @@ def _escaped(special: str) -> Callable[[str], str]:
 
 
 _escape_string = _escaped('\\"')
+
+
+def _in_pattern(escape: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda text: escape(text.replace("'", "''"))
 
 
 def _escape_property(text: str) -> str:

@@ -45,6 +45,49 @@ def test_a_group_says_for_its_units_whether_they_are_translated():
     assert [key for key, _, _ in found(bilingual.read_xliff("a.xlf", xliff.encode()))] == ["1"]
 
 
+def test_a_translated_unit_has_another_state():
+    units = "".join(
+        f'<trans-unit id="{i}"><source>Ein</source>{target}</trans-unit>'
+        for i, target in enumerate([
+            '<target state="new">Ein</target>', "<target xml:lang='en' state='new'/>",
+            '<target state="final"></target>', '<target state="needs-translation">A</target>',
+        ])
+    )  # fmt: skip
+    xliff = f'<xliff version="1.2"><file><body>{units}</body></file></xliff>'
+    document = bilingual.read_xliff("a.xlf", xliff.encode())
+    assert [target for _, _, target in found(document)] == [None, None, None, "A"]
+    assert document.write([None] * 4) == xliff.encode()
+    tree = etree.fromstring(document.write([MarkedText("One")] * 4))
+    review = ("needs-review-translation", "One")
+    targets = [(target.get("state"), target.text) for target in tree.iter("target")]
+    assert targets == [review, review, ("final", "One"), review]
+
+
+def test_a_translated_segment_of_xliff_2_has_another_state():
+    segments = "".join(
+        f'<segment state="{state}"><source>Ein &lt;</source>{target}</segment>'
+        for state, target in [("initial", ""), ("initial", "<target>Ein &lt;</target>"),
+                              ("reviewed", "<target>A</target>")]
+    )  # fmt: skip
+    xliff = f'<xliff version="2.0"><file id="f"><unit id="1">{segments}</unit></file></xliff>'
+    document = bilingual.read_xliff("a.xlf", xliff.encode())
+    assert [target for _, _, target in found(document)] == [None, None, "A"]
+    assert document.write([None] * 3) == xliff.encode()
+    tree = etree.fromstring(document.write([MarkedText("One <"), MarkedText("Two"), None]))
+    assert [(s.get("state"), s.findtext("source"), s.findtext("target"))
+            for s in tree.iter("segment")] == [
+        ("translated", "Ein <", "One <"), ("translated", "Ein <", "Two"), ("reviewed", "Ein <", "A")
+    ]  # fmt: skip
+
+
+def test_protected_text_of_xliff_is_no_text():
+    xliff = """<xliff version="1.2"><file><body><trans-unit id="1"><source>Die <mrk
+        mtype="protected">Datei.txt</mrk> fehlt</source></trans-unit></body></file></xliff>"""
+    (segment,) = bilingual.read_xliff("a.xlf", xliff.encode()).segments
+    assert segment.source.text == "Die  fehlt"
+    assert [tag.kind for tag in segment.source.tags] == ["alone"]
+
+
 def test_a_new_variant_of_tmx_stands_like_its_neighbour():
     document = bilingual.read_tmx("a.tmx", EXAMPLES["a.tmx"], LOCALES)
     assert found(document) == [("1", "Ein Haus", None), ("2", "Zwei", "Two")]
@@ -59,13 +102,14 @@ def test_a_new_variant_of_tmx_stands_like_its_neighbour():
 def test_messages_of_qt_and_their_numerus_forms():
     document = bilingual.read_qt("a.ts", EXAMPLES["a.ts"])
     assert [(s.source.text, s.form, s.target and s.target.text) for s in document.segments] == [
-        ("Datei &öffnen", "", None), ("Schließen", "", "Close"), ("%n Datei(en)", "0", None),
+        ("Datei öffnen", "", None), ("Schließen", "", "Close"), ("%n Datei(en)", "0", None),
         ("%n Datei(en)", "1", None),
     ]  # fmt: skip
     assert document.segments[0].key == "Fenster\x04Datei &öffnen"
-    tree = etree.fromstring(document.write([MarkedText("x")] * 4))
+    tree = etree.fromstring(document.write([MarkedText("open")] * 4))
     forms = tree.findall(".//numerusform")
-    assert [form.text for form in forms] == ["x", "x"]
+    assert [form.text for form in forms] == ["open", "open"]
+    assert tree.findtext(".//translation") == "&open"
 
 
 @pytest.mark.parametrize("read", [bilingual.read_xliff, bilingual.read_qt])

@@ -23,6 +23,15 @@ def test_old_properties_are_latin_with_escapes():
     assert document.write([MarkedText("é 😀")]) == b"gr\xf6\xdfe=\\u00e9 \\ud83d\\ude00\n"
 
 
+def test_an_apostrophe_is_two_in_a_pattern_of_messageformat():
+    content = b"a=Geht''s, {0}?\nb=Geht''s?\nc={0} '{1}'\n"
+    document = key_values.read_properties("a.properties", content)
+    assert [s.source.text for s in document.segments] == ["Geht's, {0}?", "Geht''s?"]
+    written = document.write([MarkedText("Isn't it, {0}?"), MarkedText("It isn't")])
+    assert written == b"a=Isn''t it, {0}?\nb=It isn't\nc={0} '{1}'\n"
+    assert document.write([MarkedText("Geht's, {0}?"), None]) == content
+
+
 def test_strings():
     document = key_values.read_strings("a.strings", EXAMPLES["a.strings"])
     assert [(s.key, s.source.text) for s in document.segments] == [
