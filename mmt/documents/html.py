@@ -1,7 +1,8 @@
 """HTML: its tokens as the HTML standard finds them, and the texts to translate.
 
 Text of blocks is translated with its inline markup, and so are the attributes that people read.
-Scripts, styles, code and elements with `translate="no"` or the class `notranslate` are left alone.
+Scripts, styles, code and elements with `translate="no"` or the class `notranslate` are left alone,
+and so is the code of templates in `<%…%>` and `<?php…?>`.
 """
 
 import html
@@ -123,7 +124,7 @@ def _attributes(markup: Markup) -> Iterator[tuple[Segment, Slot]]:
         for match in _ATTRIBUTE.finditer(markup.text, token.start + len(token.name) + 1, token.end):
             name, group = match[1].lower(), match.lastindex or 1
             read = name in _READ or (name == "content" and meta)
-            if read and group in (2, 3):
+            if read and group in (2, 3) and not _CODE.search(match[group]):
                 text = html.unescape(match[group])
                 if has_letters(text):
                     start, end = match.span(group)
@@ -257,8 +258,9 @@ def _split(text: str) -> Iterator[_Part]:
             return
         closing = text[start + 1] == "/"
         match = _NAME.match(text, start + 1 + closing)
-        if match is None:  # a comment or declaration
-            index = _after(text, start, "-->" if text.startswith("<!--", start) else ">")
+        if match is None:  # a comment, declaration, or code of a template
+            code = _CODE.match(text, start)
+            index = _after(text, start, _ENDS[code[0]] if code else ">")
             yield _Part("other", "", start, index, {})
             continue
         name, attributes = match[0].lower(), dict[str, str]()
@@ -279,7 +281,9 @@ def _next(text: str, index: int, raw: str) -> int:
     return match.start() if match else len(text)
 
 
-_MARKUP = re.compile(r"<(?=[a-zA-Z!?/])")
+_MARKUP = re.compile(r"<(?=[a-zA-Z!?/]|%.{0,2000}?%>)", re.DOTALL)
+_ENDS = {"<!--": "-->", "<%": "%>", "<?php": "?>", "<?=": "?>"}  # ERB, EJS, PHP
+_CODE = re.compile("|".join(map(re.escape, _ENDS)))
 
 
 def _after(text: str, start: int, end: str) -> int:

@@ -38,9 +38,15 @@ _SPECIAL = re.compile(
     r"|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)"
 )
 _LINE_BREAK = re.compile(r"\r\n?|\n")  # markdown-it's
-_FOOTNOTE = re.compile(r"\[\^[^\s\[\]]+\]:")
-_MARKER = re.compile(  # of a task, a footnote, or an alert such as [!NOTE]
-    rf"(?:\[[ xX]\]|{_FOOTNOTE.pattern}|\[![\w-]+\][+-]?)(?:\s+|\Z)"
+_NOTE = re.compile(r"(?:\[\^[^\s\[\]]+\])?:(?=\s)")  # the beginning of a footnote or definition
+_DIRECTIVE = re.compile(  # :::note[Title], :::note Title, !!! note "Title", ??? note
+    r":{3,}[ \t]*(?:\{[^{}\n]*\}|[\w-]*)(?:\[(?=[^\[\]\n]*\][ \t]*$)|[ \t]+|$)"
+    r"|(?:!!!|\?\?\?\+?)[ \t]+[a-z][\w -]*(?:\"(?=[^\"\n]*\"[ \t]*$)|$)",
+    re.MULTILINE,
+)
+_MARKER = re.compile(  # of a task, a footnote, a definition, or an alert such as [!NOTE]
+    rf"(?:\[[ xX]\]|{_NOTE.pattern}|\[![\w-]+\][+-]?)(?:\s+|\Z)|{_DIRECTIVE.pattern}",
+    re.MULTILINE,
 )
 _BLOCK_START = re.compile(r"(?:[#>+=-]|\d{1,9}(?=[.)]))(?=.)")
 
@@ -92,16 +98,17 @@ def _place(text: str, starts: list[int], line: int, content: str) -> tuple[int, 
 
 
 def _hard_lines(text: str, places: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
-    """Yields the lines up to each hard line break, and those of each footnote and alert."""
+    """Yields the lines up to each hard line break, and those of each note, definition and alert."""
     group: list[tuple[int, int]] = []
     for start, end in places:
-        if group and _FOOTNOTE.match(text, start, end):
+        directive = _DIRECTIVE.match(text, start, end)
+        if group and (directive or _NOTE.match(text, start, end)):
             yield group
             group = []
         broken = text[end - 1 : end] == "\\" and text[end : end + 1] in ("\r", "\n")
         group.append((start, end - broken))
         alert = text.startswith("[!", start) and _MARKER.match(text, start, end)
-        if broken or alert or text.startswith("  ", end):
+        if broken or alert or directive or text.startswith("  ", end):
             yield group
             group = []
     if group:
@@ -112,16 +119,21 @@ def _segment(
     text: str, places: list[tuple[int, int]], references: Collection[str]
 ) -> Iterator[tuple[Segment, Slot]]:
     marker = _MARKER.match(text, *places[0])
-    places = [(marker.end() if marker else places[0][0], places[0][1]), *places[1:]]
+    quote = marker[0][-1:] if marker else ""
+    if marker:
+        end = places[0][1] - (quote in ("[", '"'))  # of the title of a directive
+        places = [(marker.end(), end), *places[1:]]
     source = _marked(" ".join(text[start:end] for start, end in places), references)
     if has_letters(source.text):
         start, end = places[0][0], places[-1][1]
         at_start = text.rfind("\n", 0, start) + 1 == start or text[start - 1 : start] != "|"
-        write = functools.partial(_write, at_start)
+        write = functools.partial(_write, at_start, quote)
         yield Segment(source), Slot(start, end, write, source)
 
 
-def _write(at_start: bool, translation: MarkedText, render: Render) -> str:
+def _write(at_start: bool, quote: str, translation: MarkedText, render: Render) -> str:
+    if quote == '"':
+        translation = translation._replace(text=translation.text.replace('"', "'"))
     written = writer(_escape)(_without_empty_pairs(translation), render)
     if at_start and _BLOCK_START.match(written):
         digits = len(written) - len(written.lstrip("0123456789"))

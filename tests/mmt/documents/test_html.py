@@ -34,6 +34,8 @@ def test_text_for_people_is_translated():
         ("a<!doctype x><?php b ?>c", ["ac"]),
         ("<p title='a' data-x='b' alt=c>", ["a"]),
         ("a<!-- b", ["a"]),
+        ("a <%= b(c) > 1 %>d<?= e ?><?php $f->g ?>h", ["a dh"]),
+        ("<p title='<%= a %>'>5 <% 6 b", ["5 <% 6 b"]),
         ('a<p title="b', ["a"]),
         ("<p class='a donotranslate'>b", ["b"]),
         ("a <code>b <b>c</b>", ["a"]),  # code that nothing ends
@@ -64,7 +66,7 @@ def test_anything_is_a_page(parts):
 
 @pytest.mark.parametrize(
     "piece", ["<!--", "<b>", "</b>", "<a b='", "<a ", "<", "<script>", "&", "<b></i>", "<p><b>x",
-     "<code>", "<li translate=no>", "<i><code>"]
+     "<code>", "<li translate=no>", "<i><code>", "<%", "<?php"]
 )
 def test_time_is_linear(piece):
     start = time.process_time()

@@ -38,6 +38,13 @@ def test_a_translation_is_text_and_no_markup(text):
         ("Ein Satz[^1]\n\n[^1]: Mit Fuß\n", "EIN SATZ[^1]\n\n[^1]: MIT FUSS\n"),
         ("[^a]: Erste Note\n[^b]: Zweite\nNote\n", "[^a]: ERSTE NOTE\n[^b]: ZWEITE NOTE\n"),
         ("> [!NOTE]\n> Ein Satz\n", "> [!NOTE]\n> EIN SATZ\n"),
+        (":::note Mein Titel\nEin\nSatz\n:::\n", ":::note MEIN TITEL\nEIN SATZ\n:::\n"),
+        (":::tip[Mein *Titel*]\n\nEin Satz\n:::\n", ":::tip[MEIN *TITEL*]\n\nEIN SATZ\n:::\n"),
+        ("::: {.note}\nEin Satz\n:::\n", "::: {.note}\nEIN SATZ\n:::\n"),
+        ('!!! note "Titel"\n    Ein Satz\n', '!!! note "TITEL"\n    EIN SATZ\n'),
+        ("??? note\n    Ein Satz\n", "??? note\n    EIN SATZ\n"),
+        ("!!! Halt !!!\n", "!!! HALT !!!\n"),
+        ("Wort\n: Sein Sinn\n: Noch\n  einer\n", "WORT\n: SEIN SINN\n: NOCH EINER\n"),
         ("> [!tip]+ Titel\n> Ein Satz\n", "> [!tip]+ TITEL\n> EIN SATZ\n"),
         ("[Ein b]\n\n[ein B]: /u", "[EIN B][Ein b]\n\n[ein B]: /u"),
         ("![b][] [*x*][]\n\n[b]: /u\n[*x*]: /v", "![b][] [*X*][*x*]\n\n[b]: /u\n[*x*]: /v"),
@@ -66,3 +73,9 @@ def test_a_lone_carriage_return_ends_a_line():
     document = markdown.read("a.md", content)
     assert document.write([None] * len(document.segments)) == content
     assert {"Eins zwei drei", "vier"} <= {s.source.text for s in document.segments}
+
+
+def test_a_title_in_quotes_has_no_quotes_inside():
+    document = markdown.read("a.md", b'!!! note "Ein Titel"\n    Ein Satz\n')
+    written = document.write([MarkedText('A "good" title'), None])
+    assert written == b"!!! note \"A 'good' title\"\n    Ein Satz\n"
