@@ -37,7 +37,8 @@ def read_properties(name: str, content: bytes) -> TextDocument:
         if match:
             value = _unescaped(_CONTINUED.sub("", match[2]), _PROPERTY_ESCAPE)
             if has_letters(value):
-                key, write = _unescaped(match[1], _PROPERTY_ESCAPE), escape
+                key = _unescaped(match[1], _PROPERTY_ESCAPE)
+                write: Callable[[str], str] = escape
                 if _ARGUMENT.search(value) and "'" not in value.replace("''", ""):
                     value, write = value.replace("''", "'"), _in_pattern(escape)
                 entries.append(replaced(value, *match.span(2), write, key=key))
