@@ -30,7 +30,7 @@ DOORS = {
     "ctranslate2": {"mmt.convert.ctranslate2", "mmt.decoding.ctranslate2_search"},
     "sentencepiece": {"mmt.data.vocabulary"},
     "sentencex": {"mmt.translate.sentences"},
-    "sacrebleu": {"eval.metrics", "eval.testsets", "tasks"},
+    "sacrebleu": {"eval.metrics", "eval.testsets", "mmt.translate.retry", "tasks"},
     "apache_beam": {"mmt.translate.bulk.pipeline"},
     "babel": {"mmt.data.cldr", "mmt.data.readers.gettext", "mmt.documents.named",
               "mmt.documents.plurals"},

@@ -2,11 +2,8 @@
 
 import dataclasses
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 from mmt.decoding import Decoding
 from mmt.translate import risk, sentences
@@ -14,9 +11,6 @@ from mmt.translate.risk import Calibration
 from mmt.translate.sentences import windows
 from mmt.translate.translation import Translation
 from mmt.translate.translator import Translator
-
-_ORDER = 6  # of the n-grams of chrF
-_BETA = 2  # recall counts as much as _BETA² times precision
 
 
 def translate(
@@ -116,32 +110,11 @@ def most_agreeing(texts: Sequence[str]) -> int:
     >>> most_agreeing(["a red car", "the red car", "the red car", "no"])
     1
     """
-    counts = [_ngrams(text) for text in texts]
-    votes = [sum(_chrf(of_text, other) for other in counts) for of_text in counts]
+    from sacrebleu.metrics import CHRF  # slow to import; most lines are not risky
+
+    chrf = CHRF()
+    votes = [sum(chrf.sentence_score(text, [other]).score for other in texts) for text in texts]
     return votes.index(max(votes))
-
-
-def _ngrams(text: str) -> list[Counter[str]]:
-    """Returns the counts of character n-grams without spaces, for n from 1 to `_ORDER`."""
-    letters = "".join(text.split())
-    return [
-        Counter(letters[i : i + n] for i in range(len(letters) - n + 1))
-        for n in range(1, _ORDER + 1)
-    ]
-
-
-def _chrf(hypothesis: Sequence[Counter[str]], reference: Sequence[Counter[str]]) -> float:
-    """Returns the chrF (Popović, 2015) of counts of n-grams, 0 to 1: orders of both are averaged.
-    """
-    shares = [
-        (common / found.total(), common / wanted.total())
-        for found, wanted in zip(hypothesis, reference, strict=True)
-        if found and wanted
-        for common in ((found & wanted).total(),)
-    ]
-    precision, recall = np.mean(shares, axis=0) if shares else (0.0, 0.0)
-    total = _BETA**2 * precision + recall
-    return float((1 + _BETA**2) * precision * recall / total) if total else 0.0
 
 
 def _quality(translation: Translation) -> tuple[int, float]:

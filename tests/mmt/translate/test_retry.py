@@ -45,17 +45,17 @@ def test_a_risky_line_gets_the_alternative_that_agrees_most_with_all(translator)
     assert changed
 
 
-def test_agreement_is_the_mean_chrf_of_sacrebleu():
-    sacrebleu = pytest.importorskip("sacrebleu")
-    for texts in (
-        ["the red car is here", "a red car", "the red cars are here", "red car, here"],
-        ["no", "", "the red car", "a red car"],
-        ["", ""],
-        ["ab", "abc", "xyz"],
-    ):
-        means = [sum(sacrebleu.sentence_chrf(text, [other]).score for other in texts)
-                 for text in texts]  # fmt: skip
-        assert retry.most_agreeing(texts) == max(range(len(texts)), key=means.__getitem__)
+@pytest.mark.parametrize(
+    ("texts", "best"),
+    [
+        (["the red car is here", "a red car", "the red cars are here", "red car, here"], 2),
+        (["no", "", "the red car", "a red car"], 2),
+        (["xyz", "ab", "abc"], 2),
+        (["", ""], 0),
+    ],
+)
+def test_the_text_that_agrees_most_is_kept(texts, best):
+    assert retry.most_agreeing(texts) == best
 
 
 @pytest.mark.parametrize("split", ["long", "sentences"])
