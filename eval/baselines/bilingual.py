@@ -199,6 +199,15 @@ class _Trainer:
                     self._describe(settings, job, texts[job.name])
                     (job.model_dir / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
             simultaneous.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
+        at_limit = [job.name for job in jobs if Run(job.model_dir).best_step() == job.steps]
+        if at_limit:
+            shown = ", ".join(at_limit[:5]) + (", …" if at_limit[5:] else "")
+            warnings.warn(
+                f"class {settings.name}: {len(at_limit)} of {len(jobs)} models have their lowest "
+                f"validation loss at their maximum number of steps ({shown}), and need more: "
+                f"BASELINE_EPOCHS is {plan.epochs:g}, TRAIN_STEPS {plan.steps[1]}",
+                stacklevel=2,
+            )
 
     def _describe(self, settings: Class, job: simultaneous.BaselineJob, text: cache.Cache) -> None:
         """Writes the configuration and other files of the run directory.

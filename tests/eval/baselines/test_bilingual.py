@@ -173,7 +173,8 @@ def test_a_finished_baseline_keeps_its_description(toy, tmp_path):
     done = tmp_path / "deu_Latn"
     (done / "checkpoints" / "1").mkdir(parents=True)
     (done / CHOSEN).write_text("as it was\n")
-    _Trainer(cache.open_cache(toy))(Class("all"), ["deu_Latn"], tmp_path, "otherwise")
+    with pytest.warns(UserWarning, match="class all: 1 of 1 models .* .deu_Latn.*TRAIN_STEPS 1$"):
+        _Trainer(cache.open_cache(toy))(Class("all"), ["deu_Latn"], tmp_path, "otherwise")
     assert (done / CHOSEN).read_text() == "as it was\n"
 
 
