@@ -199,7 +199,10 @@ class _Trainer:
                     self._describe(settings, job, texts[job.name])
                     (job.model_dir / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
             simultaneous.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
-        at_limit = [job.name for job in jobs if Run(job.model_dir).best_step() == job.steps]
+        at_limit = [
+            job.name for job in jobs
+            if job.period < job.steps == Run(job.model_dir).best_step()  # of several validations
+        ]  # fmt: skip
         if at_limit:
             shown = ", ".join(at_limit[:5]) + (", …" if at_limit[5:] else "")
             warnings.warn(

@@ -38,7 +38,7 @@ _SPECIAL = re.compile(
     r"|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)"
 )
 _LINE_BREAK = re.compile(r"\r\n?|\n")  # markdown-it's
-_NOTE = re.compile(r"(?:\[\^[^\s\[\]]+\])?:(?=\s)")  # the beginning of a footnote or definition
+_NOTE = re.compile(r"\[\^[^\s\[\]]+\]:|:(?=\s)")  # the beginning of a footnote or definition
 _DIRECTIVE = re.compile(  # :::note[Title], :::note Title, !!! note "Title", ??? note
     r":{3,}[ \t]*(?:\{[^{}\n]*\}|[\w-]*)(?:\[(?=[^\[\]\n]*\][ \t]*$)|[ \t]+|$)"
     r"|(?:!!!|\?\?\?\+?)[ \t]+[a-z][\w -]*(?:\"(?=[^\"\n]*\"[ \t]*$)|$)",

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 _APPENDED = re.compile(r"\s?\(&(\w)\)")  # 文件(&F), the style of Chinese, Japanese and Korean
 _ACCELERATOR = re.compile(r"&(\w)")
-_NO_ACCELERATOR = re.compile(r"&\w+;|(?<=[A-Z])&(?=[A-Z])|(?<=[a-z])&(?=[A-Z])")  # &lt; R&D
-_END = re.compile(r"[\s.…:：]*$")
+_NO_ACCELERATOR = re.compile(r"&\w+;|(?<=[a-zA-Z])&(?=[A-Z])")  # &lt; R&D
+_LAST = " \t\r\n.…:："  # the accelerator stands before these
 
 
 def without(text: str) -> tuple[str, Callable[[str], str]] | None:
@@ -35,10 +35,9 @@ def _with(text: str, letter: str) -> str:
     if not letter or not places:
         return _doubled(text)
     if any(unicodedata.east_asian_width(text[i]) in "WF" for i in places):
-        end = _END.search(text)
-        assert end
         appended = f"(&{letter.upper()})" if letter.isascii() else ""
-        return f"{_doubled(text[: end.start()])}{appended}{_doubled(end[0])}"
+        core = text.rstrip(_LAST)
+        return f"{_doubled(core)}{appended}{text[len(core) :]}"
     place = _place(text, places, letter)
     return f"{_doubled(text[:place])}&{_doubled(text[place:])}"
 

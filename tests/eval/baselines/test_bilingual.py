@@ -168,14 +168,17 @@ def test_what_cannot_be_judged_is_refused_before_anything_is_written(toy, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-def test_a_finished_baseline_keeps_its_description(toy, tmp_path):
-    load("BASELINE_BATCH_SIZE=2", "baselines.Plan.steps=(1, 1)")
+@pytest.mark.parametrize(("period", "warned"), [(1, 1), (2, 0)])
+def test_a_finished_baseline_keeps_its_description(toy, tmp_path, recwarn, period, warned):
+    """A warning names it if its last validation of several was the best."""
+    load("BASELINE_BATCH_SIZE=2", "baselines.Plan.steps=(2, 2)", f"EVAL_PERIOD={period}")
     done = tmp_path / "deu_Latn"
-    (done / "checkpoints" / "1").mkdir(parents=True)
+    (done / "checkpoints" / "2").mkdir(parents=True)
     (done / CHOSEN).write_text("as it was\n")
-    with pytest.warns(UserWarning, match="class all: 1 of 1 models .* .deu_Latn.*TRAIN_STEPS 1$"):
-        _Trainer(cache.open_cache(toy))(Class("all"), ["deu_Latn"], tmp_path, "otherwise")
+    _Trainer(cache.open_cache(toy))(Class("all"), ["deu_Latn"], tmp_path, "otherwise")
     assert (done / CHOSEN).read_text() == "as it was\n"
+    told = [str(each.message) for each in recwarn if "class all: 1 of 1" in str(each.message)]
+    assert len(told) == warned and all("(deu_Latn)" in text for text in told)
 
 
 def test_a_diverged_baseline_is_named_and_not_evaluated(toy, tmp_path, monkeypatch):
