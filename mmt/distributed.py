@@ -106,46 +106,65 @@ def launched(
     JOB_COMPLETION_INDEX in an indexed Job of Kubernetes. Slurm and Open MPI supply number and
     index. Raises ValueError if a value is missing or out of range.
     """
-    slurm = _in_slurm(environment)
-    if not coordinator:
-        coordinator = environment.get("JAX_COORDINATOR_ADDRESS", "")
+    given = _with_environment(Launch(coordinator, count, index), environment)
+    if not given.coordinator:
+        return _without_coordinator(given, environment)
+    _check(given, is_complete=not _in_slurm(environment))
+    return None if given.processes == 1 else given
+
+
+def _with_environment(given: Launch, environment: Mapping[str, str]) -> Launch:
+    """Returns the arguments, with the environment's values in place of the missing ones."""
+    coordinator, count, index = given
+    coordinator = coordinator or environment.get("JAX_COORDINATOR_ADDRESS", "")
     if count is None:
         count = _integer(environment, "JAX_NUM_PROCESSES")
     if index is None:
         index = _integer(environment, "JAX_PROCESS_ID")
     if index is None and coordinator:
         index = _integer(environment, "JOB_COMPLETION_INDEX")
-    if not slurm and count is None and index is None:
+    if not _in_slurm(environment) and count is None and index is None:
         count = _integer(environment, "OMPI_COMM_WORLD_SIZE")
         index = _integer(environment, "OMPI_COMM_WORLD_RANK")
-    if not coordinator:
-        if (count or 1) > 1 or index:
-            if "OMPI_MCA_orte_hnp_uri" in environment:
-                return Launch()  # JAX finds the coordinator of Open MPI 4
-            raise ValueError(
-                f"process {index} of {count} has no coordinator: set distributed.start.coordinator "
-                "or JAX_COORDINATOR_ADDRESS to host:port of process 0"
-            )
-        is_multi_task = slurm and (_integer(environment, "SLURM_NTASKS") or 1) > 1 and count is None
-        return Launch() if is_multi_task else None
-    host, _, port = coordinator.rpartition(":")
+    return Launch(coordinator, count, index)
+
+
+def _without_coordinator(given: Launch, environment: Mapping[str, str]) -> Launch | None:
+    """Returns an empty Launch if JAX can ask the launcher; None for a process that runs alone."""
+    if (given.processes or 1) > 1 or given.process:
+        if "OMPI_MCA_orte_hnp_uri" in environment:
+            return Launch()  # JAX finds the coordinator of Open MPI 4
+        raise ValueError(
+            f"process {given.process} of {given.processes} has no coordinator: set "
+            "distributed.start.coordinator or JAX_COORDINATOR_ADDRESS to host:port of process 0"
+        )
+    is_multi_task = _in_slurm(environment) and (_integer(environment, "SLURM_NTASKS") or 1) > 1
+    return Launch() if is_multi_task and given.processes is None else None
+
+
+def _check(given: Launch, *, is_complete: bool) -> None:
+    """Raises ValueError for a value out of range, and if `is_complete` for a missing one."""
+    host, _, port = (given.coordinator or "").rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise ValueError(f"coordinator {coordinator!r}; allowed: host:port, as in node0:1234")
-    missing = [] if slurm else [
+        raise ValueError(f"coordinator {given.coordinator!r}; allowed: host:port, as in node0:1234")
+    missing = [
         f"{name} (or {variable})"
         for name, variable, value in (
-            ("process_count", "JAX_NUM_PROCESSES", count),
-            ("process_index", "JAX_PROCESS_ID", index),
+            ("process_count", "JAX_NUM_PROCESSES", given.processes),
+            ("process_index", "JAX_PROCESS_ID", given.process),
         )
-        if value is None
-    ]  # fmt: skip
+        if value is None and is_complete
+    ]
     if missing:
-        raise ValueError(f"the coordinator is {coordinator}, but no {' and no '.join(missing)}")
-    if count is not None and count < 1:
-        raise ValueError(f"process_count is {count}; allowed: 1 or more")
-    if count is not None and index is not None and not 0 <= index < count:
-        raise ValueError(f"process_index is {index}; allowed: 0 ... {count - 1}")
-    return None if count == 1 else Launch(coordinator, count, index)
+        raise ValueError(
+            f"the coordinator is {given.coordinator}, but no {' and no '.join(missing)}"
+        )
+    if given.processes is None:
+        return
+    if given.processes < 1:
+        raise ValueError(f"process_count is {given.processes}; allowed: 1 or more")
+    if given.process is not None and not 0 <= given.process < given.processes:
+        raise ValueError(f"process_index is {given.process}; allowed: 0 ... {given.processes - 1}")
 
 
 def finish() -> None:
