@@ -38,7 +38,7 @@ def parse(name: str, text: str) -> JsonNode:
       ValueError: it is no JSON, a key is repeated, or it is nested too deeply.
     """
     try:
-        json.loads(text, object_pairs_hook=_once)
+        json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"{name}:{error.lineno}: no JSON: {error.msg}") from None
     except (ValueError, RecursionError) as error:
@@ -51,7 +51,9 @@ def parse(name: str, text: str) -> JsonNode:
         start, index = match.start(match.lastindex or 0), match.end()
         string, bracket, _ = match.groups()
         if bracket in ("}", "]"):
-            outer, key_at, begin, _, members = open_.pop()
+            outer, key_at, begin, is_array, members = open_.pop()
+            if not is_array:
+                _check_keys(name, text, members)
             open_[-1][4].append((outer, JsonNode(begin, index, members, key_at)))
         elif string and key is None and not open_[-1][3]:
             key, key_start = _decoded(string), start
@@ -72,10 +74,13 @@ def _decoded(string: str) -> str:
     return whole_characters(json.loads(string)) if "\\" in string else string[1:-1]
 
 
-def _once(pairs: list[tuple[str, Any]]) -> None:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        raise ValueError(f"the key {max(names, key=names.count)!r} is repeated")
+def _check_keys(name: str, text: str, members: list[tuple[str, JsonNode]]) -> None:
+    seen = set()
+    for key, node in members:
+        if key in seen:
+            line = text.count("\n", 0, node.key_start) + 1
+            raise ValueError(f"{name}:{line}: the key {key!r} is repeated")
+        seen.add(key)
 
 
 def escape_of(text: str) -> Callable[[str], str]:

@@ -20,7 +20,7 @@ def test_values_and_keys_have_their_places():
     ("content", "message"),
     [
         (b'{"a":\n}', r"a\.json:2: no JSON: Expecting value"),
-        (b'{"a": "b", "a": "c"}', r"a\.json: the key 'a' is repeated"),
+        (b'{"a": "b",\n "c": [{}],\n "a": "c"}', r"a\.json:3: the key 'a' is repeated"),
         (b"[" * 9 * DEPTH + b"]" * 9 * DEPTH, r"a\.json: "),
         (b"", r"a\.json:1: no JSON"),
     ],
