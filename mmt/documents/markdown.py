@@ -39,15 +39,18 @@ _SPECIAL = re.compile(
 )
 _LINE_BREAK = re.compile(r"\r\n?|\n")  # markdown-it's
 _NOTE = re.compile(r"\[\^[^\s\[\]]+\]:|:(?=\s)")  # the beginning of a footnote or definition
-_DIRECTIVE = re.compile(  # :::note[Title], :::note Title, !!! note "Title", ??? note
+_DIRECTIVE = re.compile(  # :::note[Title], :::note Title, !!! note "Title", ??? note, === "Tab"
     r":{3,}[ \t]*(?:\{[^{}\n]*\}|[\w-]*)(?:\[(?=[^\[\]\n]*\][ \t]*$)|[ \t]+|$)"
-    r"|(?:!!!|\?\?\?\+?)[ \t]+[a-z][\w -]*(?:\"(?=[^\"\n]*\"[ \t]*$)|$)",
+    r"|(?:!!!|\?\?\?\+?)[ \t]+[a-z][\w -]*(?:\"(?=[^\"\n]*\"[ \t]*$)|$)"
+    r"|===[!+]?[ \t]+\"(?=[^\"\n]*\"[ \t]*$)",
     re.MULTILINE,
 )
 _MARKER = re.compile(  # of a task, a footnote, a definition, or an alert such as [!NOTE]
     rf"(?:\[[ xX]\]|{_NOTE.pattern}|\[![\w-]+\][+-]?)(?:\s+|\Z)|{_DIRECTIVE.pattern}",
     re.MULTILINE,
 )
+_HAS_BODY = re.compile(rf"(?!:::)(?:{_NOTE.pattern}|{_DIRECTIVE.pattern})", re.MULTILINE)
+_NESTED = 10  # indented bodies inside one another that are read
 _BLOCK_START = re.compile(r"(?:[#>+=-]|\d{1,9}(?=[.)]))(?=.)")
 
 
@@ -68,7 +71,7 @@ def read(name: str, content: bytes) -> TextDocument:
     cursor, in_cell = 0, False
     environment: dict[str, Any] = {}
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    for token in parser.parse(body, environment):
+    for token in _tokens(parser, body, environment, _NESTED):
         if token.type == "tr_open" and token.map:
             cursor = starts[token.map[0]]
         elif token.type in ("th_open", "td_open"):
@@ -87,6 +90,24 @@ def read(name: str, content: bytes) -> TextDocument:
         else:
             in_cell = False
     return TextDocument(text, encoding, entries)
+
+
+def _tokens(parser: Any, body: str, environment: dict[str, Any], depth: int) -> Iterator[Any]:
+    """Yields the tokens of a text, and those of the indented bodies of notes and admonitions.
+
+    To CommonMark such a body is code.
+    """
+    has_body = False
+    for token in parser.parse(body, environment):
+        if token.type == "code_block" and has_body and depth:
+            indented = "\n" * token.map[0] + token.content
+            yield from _tokens(parser, indented, environment, depth - 1)
+            continue
+        if token.type == "inline":
+            has_body = bool(_HAS_BODY.match(token.content))
+        elif token.type != "paragraph_close":
+            has_body = False
+        yield token
 
 
 def _place(text: str, starts: list[int], line: int, content: str) -> tuple[int, int]:

@@ -44,6 +44,17 @@ def test_a_translation_is_text_and_no_markup(text):
         ('!!! note "Titel"\n    Ein Satz\n', '!!! note "TITEL"\n    EIN SATZ\n'),
         ("??? note\n    Ein Satz\n", "??? note\n    EIN SATZ\n"),
         ("!!! Halt !!!\n", "!!! HALT !!!\n"),
+        (
+            "!!! note\n\n    Ein *Satz*\n    ja\n\n    - P\n\n    ```\n    code\n    ```\n\nEnde\n",
+            "!!! note\n\n    EIN *SATZ* JA\n\n    - P\n\n    ```\n    code\n    ```\n\nENDE\n",
+        ),
+        ("!!! note\n\n    Ein\n\nWer\n\n    code\n", "!!! note\n\n    EIN\n\nWER\n\n    code\n"),
+        (
+            '=== "Titel"\n\n    Ein Satz\n\n    ??? tip\n\n        Innen\n\n            code\n',
+            '=== "TITEL"\n\n    EIN SATZ\n\n    ??? tip\n\n        INNEN\n\n            code\n',
+        ),
+        ("[^1]: Mit Fuß\n\n    Zwei\n\nDrei\n", "[^1]: MIT FUSS\n\n    ZWEI\n\nDREI\n"),
+        (":::note\n\n    code\n\n:::\n", ":::note\n\n    code\n\n:::\n"),
         ("Wort\n: Sein Sinn\n: Noch\n  einer\n", "WORT\n: SEIN SINN\n: NOCH EINER\n"),
         ("> [!tip]+ Titel\n> Ein Satz\n", "> [!tip]+ TITEL\n> EIN SATZ\n"),
         ("[Ein b]\n\n[ein B]: /u", "[EIN B][Ein b]\n\n[ein B]: /u"),
