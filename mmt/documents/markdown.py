@@ -1,7 +1,7 @@
 """Markdown (CommonMark with tables): the text of paragraphs, headings, lists and table cells.
 
-Code, front matter, HTML blocks and the targets of links are left alone. The lines of a paragraph
-are one segment, which is written on one line. markdown-it-py finds the blocks.
+Code, HTML blocks and the targets of links are left alone. The lines of a paragraph are one segment,
+which is written on one line. markdown-it-py finds the blocks.
 """
 
 import functools
@@ -10,14 +10,11 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from mmt.documents import front_matter
 from mmt.documents.document import MarkedText, Render, Segment, Slot, Tag, TextDocument, has_letters
 from mmt.documents.encoding import decode
 from mmt.documents.inline import writer
 
-_FRONT_MATTER = re.compile(  # in YAML, or in TOML as Hugo has it
-    r"(?:---[ \t]*\r?\n.*?\n(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n.*?\n\+\+\+)[ \t]*(?:\r?\n|\Z)",
-    re.DOTALL,
-)
 _LONGEST = 500  # characters of inline markup, so that a lone bracket costs little
 _LABEL, _URL = (rf"\{a}[^\{a}\{b}]{{0,{_LONGEST}}}\{b}" for a, b in ("[]", "()"))
 _IMAGE = rf"!{_LABEL}(?:{_URL}|{_LABEL})"
@@ -62,12 +59,10 @@ def read(name: str, content: bytes) -> TextDocument:
         message = f"{name}: reading it needs markdown-it-py: pip install 'mmt[files]'"
         raise ValueError(message) from None
     text, encoding = decode(name, content)
-    front = _FRONT_MATTER.match(text)
+    front, entries = front_matter.read(text)
     ends = [match.end() for match in _LINE_BREAK.finditer(text)]
-    before = sum(end <= front.end() for end in ends) if front else 0
-    body = "\n" * before + text[front.end() :] if front else text
+    body = "\n" * sum(end <= front for end in ends) + text[front:]
     starts = [0, *ends, len(text) + 1]
-    entries: list[tuple[Segment, Slot]] = []
     cursor, in_cell = 0, False
     environment: dict[str, Any] = {}
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])

@@ -97,7 +97,7 @@ dir?<img alt="ein Bild" src=a.png> </p> <P><B>Fett</P>
 </body></html>
 """
 MARKDOWN = """---
-title: bleibt
+slug: bleibt
 ---
 Die Überschrift
 ===============

@@ -27,7 +27,7 @@ from mmt.documents.named import UNKNOWN, Locales, code_of
 _FORMS = frozenset("zero one two few many other".split())
 _COMMA = re.compile(r"\s*,\s*")
 _LINE = re.compile(r"[ \t\r]*(?:#[^\n]*)?(?:\n|\Z)")  # what is behind a value
-_STRING = "tag:yaml.org,2002:str"
+STRING = "tag:yaml.org,2002:str"
 _PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)+")  # an anchor and a tag before a value
 _ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")  # only in double quotes
 
@@ -64,7 +64,7 @@ def read(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocument:
         start = before.end() if before else start
         end = start + len(text[start:end].rstrip())
         source = MarkedText(node.value)
-        write = functools.partial(_write, node.style or "", "\n" in text[start:end])
+        write = functools.partial(write_scalar, node.style or "", "\n" in text[start:end])
         entries.append((Segment(source, key, form), Slot(start, end, write, source)))
     changes = _named(root, locales)
     for path, node in _mappings(root, ()):
@@ -138,7 +138,7 @@ def _of_mapping(
     key, value = forms["other"]
     start = key.start_mark.index
     space = ", " if mapping.flow_style else "\n" + " " * key.start_mark.column
-    for form in change.added if value.tag == _STRING and has_letters(value.value) else ():
+    for form in change.added if value.tag == STRING and has_letters(value.value) else ():
         write = functools.partial(_new_form, form, value.style or "", space)
         name = ".".join(path[1:] if path and code_of(path[0]) else path)
         entries.append(
@@ -148,7 +148,7 @@ def _of_mapping(
 
 
 def _new_form(form: str, style: str, after: str, translation: MarkedText, render: Render) -> str:
-    return f"{form}: {_write(style, False, translation, render)}{after}"
+    return f"{form}: {write_scalar(style, False, translation, render)}{after}"
 
 
 def _strings(
@@ -166,11 +166,11 @@ def _strings(
     elif node.id == "sequence":
         for number, value in enumerate(node.value):
             yield from _strings(name, value, (*path, str(number)), visited)
-    elif node.tag == _STRING:
+    elif node.tag == STRING:
         yield path, node
 
 
-def _write(style: str, long: bool, translation: MarkedText, render: Render) -> str:
+def write_scalar(style: str, long: bool, translation: MarkedText, render: Render) -> str:
     """Returns a scalar on one line: plain or in single quotes where possible, else in double."""
     import yaml
 

@@ -34,7 +34,7 @@ def test_a_translation_is_text_and_no_markup(text):
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("+++\ntitle = 'Titel'\n+++\nEin Satz\n", "+++\ntitle = 'Titel'\n+++\nEIN SATZ\n"),
+        ("+++\ntags = ['Titel']\n+++\nEin Satz\n", "+++\ntags = ['Titel']\n+++\nEIN SATZ\n"),
         ("Ein Satz[^1]\n\n[^1]: Mit Fuß\n", "EIN SATZ[^1]\n\n[^1]: MIT FUSS\n"),
         ("[^a]: Erste Note\n[^b]: Zweite\nNote\n", "[^a]: ERSTE NOTE\n[^b]: ZWEITE NOTE\n"),
         ("> [!NOTE]\n> Ein Satz\n", "> [!NOTE]\n> EIN SATZ\n"),
