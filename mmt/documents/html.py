@@ -64,14 +64,27 @@ def read_text(text: str) -> TextDocument:
     return _document(Markup("", text, Encoding(), _paired(text)))
 
 
+def entries_within(text: str, start: int, end: int) -> list[tuple[Segment, Slot]]:
+    """Returns the texts of HTML between two offsets of a text, and its attributes for people."""
+    shifted = [
+        token._replace(start=token.start + start, end=token.end + start)
+        for token in _paired(text[start:end])
+    ]
+    markup = Markup("", text, Encoding(), shifted)
+    return _ordered([*segments(markup, 0, len(shifted), _SYNTAX), *_attributes(markup)])
+
+
 def _document(
     markup: Markup,
     others: Iterable[tuple[Segment, Slot]] = (),
     changes: Sequence[FileChange] = (),
 ) -> TextDocument:
-    entries = [*segments(markup, 0, len(markup.tokens), _SYNTAX), *others]
-    entries.sort(key=lambda entry: (entry[1].start, -entry[1].end))
+    entries = _ordered([*segments(markup, 0, len(markup.tokens), _SYNTAX), *others])
     return TextDocument(markup.text, markup.encoding, entries, changes)
+
+
+def _ordered(entries: list[tuple[Segment, Slot]]) -> list[tuple[Segment, Slot]]:
+    return sorted(entries, key=lambda entry: (entry[1].start, -entry[1].end))
 
 
 def tokens(name: str, content: bytes) -> Markup:

@@ -1,7 +1,7 @@
 """Markdown (CommonMark with tables): the text of paragraphs, headings, lists and table cells.
 
-Code, HTML blocks and the targets of links are left alone. The lines of a paragraph are one segment,
-which is written on one line. markdown-it-py finds the blocks.
+Code, formulas and the targets of links are left alone. The lines of a paragraph are one segment,
+which is written on one line. markdown-it-py finds the blocks; blocks of HTML are read as HTML.
 """
 
 import functools
@@ -13,17 +13,22 @@ from typing import Any
 from mmt.documents import front_matter
 from mmt.documents.document import MarkedText, Render, Segment, Slot, Tag, TextDocument, has_letters
 from mmt.documents.encoding import decode
+from mmt.documents.html import entries_within as html_entries
 from mmt.documents.inline import writer
 
 _LONGEST = 500  # characters of inline markup, so that a lone bracket costs little
-_LABEL, _URL = (rf"\{a}[^\{a}\{b}]{{0,{_LONGEST}}}\{b}" for a, b in ("[]", "()"))
+_LABEL = rf"\[[^\[\]]{{0,{_LONGEST}}}\]"
+_URL = r"\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*+\))*+\)"  # with parentheses in pairs
 _IMAGE = rf"!{_LABEL}(?:{_URL}|{_LABEL})"
+_ALT = re.compile(rf"!\[(?P<alt>[^\[\]]{{1,{_LONGEST}}})\]{_URL}")
 _BARE = r"(?P<url>(?i:https?://|www\.)[^\s<>*`\[\]|]*[^\W_])"  # a link without brackets
 _INLINE = re.compile(
     rf"{_BARE}"
     r"|(?P<escape>\\[!-/:-@\[-`{-~])"
     rf"|(?P<alone>(?P<ticks>`+)(?!`).{{1,{_LONGEST}}}?(?<!`)(?P=ticks)(?!`)"  # code
-    rf"|</?[a-zA-Z][^<>]{{0,{_LONGEST}}}>|<!--.{{0,{_LONGEST}}}?-->|<[a-z]+:[^<>\s]{{1,{_LONGEST}}}>"
+    rf"|(?i:<(?P<code>code|kbd|samp|var)\b[^<>]*+>.{{0,{_LONGEST}}}?</(?P=code)>)"
+    rf"|</?[a-zA-Z][^<>]*+>|<!--.{{0,{_LONGEST}}}?-->|<[a-z]+:[^<>\s]++>"
+    rf"|\$\$.{{1,{_LONGEST}}}?\$\$|\$(?![\s$])[^$]{{0,{_LONGEST}}}?(?<!\s)\$(?!\d)"  # a formula
     rf"|{_IMAGE}|\[{_IMAGE}\](?:{_URL}|{_LABEL})|\[\^[^\s\[\]]{{1,{_LONGEST}}}\])"  # [^footnote]
     rf"|(?P<start>!?\[(?!\^)(?=(?P<label>(?:\\.|[^\[\]\\]){{0,{_LONGEST}}})\](?P<target>[(\[]?)))"
     rf"|(?P<end>\](?:{_URL}|{_LABEL})?)"
@@ -82,6 +87,10 @@ def read(name: str, content: bytes) -> TextDocument:
                 places = [_place(text, starts, token.map[0] + n, x) for n, x in enumerate(lines)]
             for group in _hard_lines(text, places):
                 entries += _segment(text, group, environment.get("references", ()))
+        elif token.type == "html_block" and token.map:
+            start, end = starts[token.map[0]], min(starts[token.map[1]], len(text))
+            if token.content.split() == text[start:end].split():  # it is in no block quote
+                entries += html_entries(text, start, end)
         else:
             in_cell = False
     return TextDocument(text, encoding, entries)
@@ -121,7 +130,8 @@ def _hard_lines(text: str, places: list[tuple[int, int]]) -> Iterator[list[tuple
         if group and (directive or _NOTE.match(text, start, end)):
             yield group
             group = []
-        broken = text[end - 1 : end] == "\\" and text[end : end + 1] in ("\r", "\n")
+        backslashes = end - start - len(text[start:end].rstrip("\\"))
+        broken = backslashes % 2 == 1 and text[end : end + 1] in ("\r", "\n")
         group.append((start, end - broken))
         alert = text.startswith("[!", start) and _MARKER.match(text, start, end)
         if broken or alert or directive or text.startswith("  ", end):
@@ -140,11 +150,17 @@ def _segment(
         end = places[0][1] - (quote in ("[", '"'))  # of the title of a directive
         places = [(marker.end(), end), *places[1:]]
     source = _marked(" ".join(text[start:end] for start, end in places), references)
+    start, end = places[0][0], places[-1][1]
     if has_letters(source.text):
-        start, end = places[0][0], places[-1][1]
         at_start = text.rfind("\n", 0, start) + 1 == start or text[start - 1 : start] != "|"
         write = functools.partial(_write, at_start, quote)
         yield Segment(source), Slot(start, end, write, source)
+        return
+    for image in _ALT.finditer(text, start, end):  # images without text around them
+        source = _marked(image["alt"], references)
+        if has_letters(source.text):
+            write = functools.partial(_write, False, "")
+            yield Segment(source), Slot(*image.span("alt"), write, source)
 
 
 def _write(at_start: bool, quote: str, translation: MarkedText, render: Render) -> str:
@@ -197,7 +213,8 @@ def _marked(raw: str, references: Collection[str]) -> MarkedText:
         if kind == "url":
             continue
         if kind == "start":
-            if not match["target"] and normalizeReference(match["label"]) not in references:
+            is_shortcut = not match["target"] or raw.startswith("[]", match.start("target"))
+            if is_shortcut and normalizeReference(match["label"]) not in references:
                 continue
             label = match["label"]
         if marker == "]" and "[" not in open_:

@@ -124,7 +124,7 @@ nicht dies
 - [ ] Aufgabe
 ## Noch eine ##
 [ref]: http://a.example
-<div>nicht dies</div>
+<script>nicht dies</script>
 """
 PO = r'''# Kommentar
 msgid ""
