@@ -56,8 +56,8 @@ def evaluate(
 
     The texts are written to `hypotheses/<system>/<testset>/<source>.{src,hyp,ref}` in the folder of
     `out`. `analysis.jsonl` in this folder gets intervals and output checks for each row. A language
-    is skipped if its row has the same checkpoint, decoding, config and `scores`, and its texts are
-    those of this test set. Progress is shown on stderr.
+    is skipped if its last row has the same checkpoint, decoding, config and `scores`, and its texts
+    are those of this test set. Progress is shown on stderr.
 
     Args:
         system: the system; rows have its name, kind, checkpoint and config.
@@ -215,17 +215,19 @@ class _LanguageScorer:
             "decode": self.decode,
             "config": self.system.config,
         }
-        finished, last_rows = {}, {}
-        for row in results.read_rows(self.out):
-            if (row.system, row.testset) == (self.system.name, self.testset.name):
-                last_rows[row.source] = row  # only the last row has its texts
-                matches = all(getattr(row, name) == value for name, value in required.items())
-                if (
-                    matches
-                    and row.source in self.testset.languages
-                    and self._has_current_texts(row.source)
-                ):
-                    finished[row.source] = row
+        # Only the last row has its texts and counts in a report, so an earlier one is not finished.
+        last_rows = {
+            row.source: row
+            for row in results.read_rows(self.out)
+            if (row.system, row.testset) == (self.system.name, self.testset.name)
+        }
+        finished = {
+            code: row
+            for code, row in last_rows.items()
+            if all(getattr(row, name) == value for name, value in required.items())
+            and code in self.testset.languages
+            and self._has_current_texts(code)
+        }
         signatures = {
             name: value for name, value in metrics.signatures(self.scores).items() if value
         }
@@ -233,7 +235,7 @@ class _LanguageScorer:
             if any(getattr(row, name) != value for name, value in signatures.items()):
                 del finished[code]
                 hypotheses = (self.folder / f"{code}.hyp").read_bytes().decode().split("\n")[:-1]
-                if row is last_rows[code] and len(hypotheses) == row.sentences:
+                if len(hypotheses) == row.sentences:
                     finished[code] = self.score(code, hypotheses, row.seconds)
         return finished
 

@@ -67,10 +67,12 @@ def curve(system: str, rows: Sequence[dict[str, Any]]) -> Curve:
     tokens, seconds = 0.0, 0.0
     points: dict[int, dict[str, float]] = {}
     for row in rows:
+        point = points.setdefault(row["step"], {})
         if "loss" in row:
             tokens, seconds = tokens + row["target_tokens"], seconds + row["seconds"]
-        point = points.setdefault(row["step"], {"tokens": tokens, "seconds": round(seconds, 1)})
-        point |= {"loss": row["nll"]} if "loss" in row else {}
+            point["loss"] = row["nll"]
+        # Again for each row, because a validation is logged before the tokens of its step.
+        point |= {"tokens": tokens, "seconds": round(seconds, 1)}
         point |= {name: row[name] for name in _EVALUATED if name in row}
     every = max(1, -(-len(points) // POINTS))
     series = {

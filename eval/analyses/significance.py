@@ -1,8 +1,8 @@
 """Confidence intervals and significance tests: bootstrap and approximate randomisation.
 
 The results equal those of sacreBLEU (`sacrebleu --confidence`, `--paired-bs` and `--paired-ar`),
-with the same resamples. Here all resamples are scored at once, and those of a system are reused in
-all its comparisons: a report of 100 languages has a thousand.
+with the same resamples; `paired` names the exceptions. Here all resamples are scored at once, and
+those of a system are reused in all its comparisons: a report of 100 languages has a thousand.
 """
 
 import dataclasses
@@ -20,6 +20,7 @@ RESAMPLES = 1000  # bootstrap
 TRIALS = 10_000  # approximate randomisation
 SEED = 12345
 _BLOCK = 1000  # trials at a time, to limit memory
+_ROUNDING = 1e-9  # BLEU: equal scores may differ by it
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -94,9 +95,11 @@ def paired(system: Judged, against: Judged) -> Paired:
     """Returns the difference of a system to another one on the same sentences, with tests.
 
     The tests are paired bootstrap (Koehn, 2004) and approximate randomisation (Riezler & Maxwell,
-    2005) with 10,000 trials. Both p-values equal sacreBLEU's, except for two systems with equal
-    counts: 1 here, 1/1001 there. `delta_low` to `delta_high` is the 95 % interval of ΔBLEU over
-    paired resamples. Raises ValueError for rows of different sentences.
+    2005) with 10,000 trials. Both p-values equal sacreBLEU's, with two exceptions. For systems with
+    equal counts they are 1. Randomisation also counts trials exactly as far apart as the outputs:
+    if the systems differ in one sentence, these are all trials, and p is 1, not 1/10001.
+    `delta_low` to `delta_high` is the 95 % interval of ΔBLEU over paired resamples. Raises
+    ValueError for rows of different sentences.
     """
     for name in ("testset", "source", "target", "sentences"):
         first, second = getattr(system.row, name), getattr(against.row, name)
@@ -188,25 +191,26 @@ def key_of(row: Row) -> dict[str, Any]:
 
 def _p_bootstrap(system: Judged, against: Judged) -> float:
     first, second = system.bleu, against.bleu
+    if np.array_equal(first, second):
+        return 1.0
     differences = np.abs(system.bleus - against.bleus)
-    observed = np.abs(metrics.bleu(first.sum(axis=0)) - metrics.bleu(second.sum(axis=0)))
-    return _p_value(differences - differences.mean(), observed, equal=np.array_equal(first, second))
+    above = differences - differences.mean() > _difference(first, second) + _ROUNDING
+    return (int(above.sum()) + 1) / (RESAMPLES + 1)
 
 
 def _p_randomization(first: np.ndarray, second: np.ndarray) -> float:
-    swap, swapped = _random_swaps(len(first)), []
+    swap, count = _random_swaps(len(first)), 0
+    observed = _difference(first, second)
     for start in range(0, TRIALS, _BLOCK):
         change = swap[start : start + _BLOCK].astype(np.float64) @ (second - first)
         pair = metrics.bleu(first.sum(axis=0) + change), metrics.bleu(second.sum(axis=0) - change)
-        swapped.append(np.abs(pair[0] - pair[1]))
-    observed = np.abs(metrics.bleu(first.sum(axis=0)) - metrics.bleu(second.sum(axis=0)))
-    return _p_value(np.concatenate(swapped), observed, equal=np.array_equal(first, second))
+        count += int((np.abs(pair[0] - pair[1]) >= observed - _ROUNDING).sum())
+    return (count + 1) / (TRIALS + 1)
 
 
-def _p_value(random: np.ndarray, observed: np.ndarray, *, equal: bool) -> float:
-    """Returns the share of random differences above the observed one; 1 for equal systems."""
-    above = int((random > observed + 1e-9).sum())  # tolerance for rounding of equal scores
-    return 1.0 if equal else (above + 1) / (len(random) + 1)
+def _difference(first: np.ndarray, second: np.ndarray) -> float:
+    """Returns the absolute difference in BLEU."""
+    return float(np.abs(metrics.bleu(first.sum(axis=0)) - metrics.bleu(second.sum(axis=0))))
 
 
 def _middle_95(scores: np.ndarray) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """Updates analysis.jsonl from the rows of results files and the stored texts.
 
 It computes intervals, output checks, test-set quality, paired tests and training overlap. Rows with
-a current hash of their texts are not computed again.
+a current hash of their texts are not computed again, except comparisons with given training lines.
 """
 
 import dataclasses
@@ -246,10 +246,8 @@ def _missing_single_rows(
         return getattr(stored.get((kind, *row.key)), "hypotheses", None) == scored.hash
 
     no_interval, no_counts = not is_current("interval"), not is_current("counts")
-    no_checks = not is_current("guards")
-    if training is not None:
-        checks = stored.get(("guards", *row.key))
-        no_checks |= getattr(checks, "recited", None) is None or not is_current("overlap")
+    # The rows do not name the training lines they were compared with, which may be others now.
+    no_checks = not is_current("guards") or training is not None
     no_quality = ("trust", row.testset, row.source, row.target) not in stored
     if not (no_interval or no_counts or no_checks or no_quality) or scored.judged is None:
         return
@@ -258,9 +256,12 @@ def _missing_single_rows(
     if no_counts:
         yield scored.file, _counts(scored, scored.judged)
     if no_checks:
-        yield scored.file, output_checks.check(row, scored.lines, scored.hash, training=training)
+        checks: list[analysis.Row] = [
+            output_checks.check(row, scored.lines, scored.hash, training=training)
+        ]
         if training is not None:
-            yield scored.file, train_overlap.measure(scored.judged, scored.texts["ref"], training)
+            checks.append(train_overlap.measure(scored.judged, scored.texts["ref"], training))
+        yield from ((scored.file, each) for each in checks if stored.get(each.key) != each)
     lines = [(source, reference) for source, _, reference in scored.lines]
     quality = testset_quality.rate(row.testset, row.source, row.target, lines)
     if stored.get(quality.key) != quality:

@@ -223,13 +223,13 @@ def ablation(comparison: Comparison, analyses: AnalysisIndex) -> Table:
 def gains(comparison: Comparison) -> Table:
     """Returns what each value of an ablation gives to large and small languages.
 
-    These are differences to the only system outside the ablation, with 95 % intervals over
-    languages. Empty without such a system, or with several.
+    These are differences to the only system outside the ablation, with 95 % intervals over the
+    languages that means include. Empty without such a system, or with several.
     """
     if len(comparison.references) != 1:
         return Table((), ())
     (control,) = comparison.references
-    all_languages = Group(f"all {len(comparison.entries)}", comparison.entries)
+    all_languages = Group(f"all {len(comparison.all.entries)}", comparison.all.entries)
     parts = [part for part in (*by_size(all_languages), all_languages) if part.entries]
     metrics: tuple[tuple[Score, str], ...] = (("bleu", "BLEU"), ("chrf", "chrF++"))
     columns = [

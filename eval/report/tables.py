@@ -148,14 +148,9 @@ def at_a_glance(comparison: Comparison, analyses: AnalysisIndex) -> Table:
         Column("active", "amount", "Parameters", rank=4),
     )  # fmt: skip
     group = comparison.all
-    best = group.delta(comparison.primary_system) if comparison.primary_system else None
-
-    def kept(delta: float | None, whole: float | None) -> float | None:
-        return delta / whole if whole and whole > 0 and delta is not None else None
-
     rows: list[tuple[Value, ...]] = []
     for system in comparison.systems:
-        deltas, delta = group.deltas(system), group.delta(system)
+        deltas = group.deltas(system)
         tests = [sure(analyses.paired(e.rows.get(system), e.baseline)) for e in group.entries]
         is_up = [(e.delta(system) or 0) > 0 for e in group.entries]
         tested = any(test is not None for test in tests)
@@ -167,13 +162,22 @@ def at_a_glance(comparison: Comparison, analyses: AnalysisIndex) -> Table:
             pooled(micro.delta(group, system, analyses)),
             f"{sum(d > 0 for d in deltas)} of {len(deltas)}" if deltas else None,
             up if tested else None, down if tested else None,
-            kept(delta, best), kept(delta, group.delta(analyses.teacher(system))),
+            _share_of_delta(group, system, comparison.primary_system or ""),
+            _share_of_delta(group, system, analyses.teacher(system)),
             mean(group, system, "bleu"), pooled(micro.bleu(group, system, analyses)),
             group.chrf(system), mean(group, system, "chrf_delta"),
             _comet([entry.rows.get(system) for entry in group.entries], analyses),
             len(group.values(system, "bleu")), *(getattr(cost, name, None) for name in _COST),
         ))  # fmt: skip
     return Table(columns, tuple(rows)).filled
+
+
+def _share_of_delta(group: Group, system: str, whole: str) -> float | None:
+    """Returns a system's mean ΔBLEU divided by that of `whole`, over the languages of both."""
+    both = [(e.delta(system), e.delta(whole)) for e in group.entries]
+    pairs = [(ours, theirs) for ours, theirs in both if ours is not None and theirs is not None]
+    sum_of_whole = sum(theirs for _, theirs in pairs)
+    return sum(ours for ours, _ in pairs) / sum_of_whole if sum_of_whole > 0 else None
 
 
 def _comet(rows: Sequence[Row | None], analyses: AnalysisIndex) -> Estimate | None:

@@ -236,6 +236,18 @@ def test_texts_of_another_decoding_are_not_scored(run):
     assert len(translator.seen) == 6 and rows[0].bleu > 0
 
 
+def test_a_checkpoint_that_is_evaluated_again_counts_again(run, tmp_path):
+    """The texts are those of the other checkpoint, and a report uses the last row."""
+    first = run(Dictionary())
+    other = dataclasses.replace(SYSTEM, checkpoint="tiny/200")
+    run(Dictionary(dict.fromkeys(ANSWERS, "no")), system=other)
+    again = run(Dictionary())
+    assert [(row.key, row.bleu) for row in again] == [(row.key, row.bleu) for row in first]
+    assert results.read_rows(tmp_path / "results.jsonl")[-3:] == again
+    hyp = tmp_path / "hypotheses" / "tiny" / "phrases" / "ita_Latn.hyp"
+    assert hyp.read_text() == ANSWERS["tre ore e mezza"] + "\n"
+
+
 def test_a_row_has_the_version_of_its_test_set(run):
     rows = run(Dictionary())
     assert [row.testset_version for row in rows] == [TESTSET.version(code) for code in LANGUAGES]

@@ -112,6 +112,15 @@ def test_a_run_names_the_one_whose_weights_it_began_with(run, binding):
     assert (recipe.teacher, recipe.initial) == ("", "dense")
 
 
+def test_a_validation_has_the_tokens_of_its_step():
+    """Training logs the validation of a step before the tokens of the step."""
+    rows = sorted(metrics(40, validation=20), key=lambda row: (row["step"], "loss" in row))
+    assert ["loss" in row for row in rows if row["step"] == 20] == [False, False, True]
+    curve = cost.curve("s", rows)
+    assert curve == cost.curve("s", list(metrics(40, validation=20)))
+    assert curve.tokens == (100, 200, 300, 400) and None not in curve.loss
+
+
 def test_a_long_run_keeps_its_validations_and_few_points_beside(run):
     curve = cost.curve("s", list(metrics(50_000, validation=5000)))
     assert len(curve.steps) <= cost.POINTS + 10

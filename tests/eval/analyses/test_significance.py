@@ -121,6 +121,25 @@ def test_a_clear_difference_is_significant():
     assert back.delta_high < 0
 
 
+@pytest.mark.parametrize("different", [1, 2, 4])
+def test_a_few_better_sentences_are_not_significant(different):
+    """Of the swaps of k sentences, all better, two give the difference or its opposite."""
+    hypotheses, references = texts(1, 0.3)
+    chosen = [i for i in range(SENTENCES) if hypotheses[i] != references[i]][:different]
+    better = [references[i] if i in chosen else line for i, line in enumerate(hypotheses)]
+    row = significance.paired(
+        judged("better", better, references), judged("base", hypotheses, references)
+    )
+    assert row.delta > 0
+    assert row.p_randomization == pytest.approx(2 / 2**different, abs=0.02)
+
+
+def test_one_line_is_not_significant():
+    lines = ["the king went to sea today"]
+    row = significance.paired(judged("a", lines, lines), judged("b", ["the king"], lines))
+    assert row.delta > 50 and row.p_randomization == 1
+
+
 def test_one_sentence_and_empty_outputs():
     row = significance.interval(judged("one", ["a king"], ["a king went to sea"]))
     assert row.bleu_low == row.bleu_high

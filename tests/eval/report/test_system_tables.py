@@ -147,6 +147,18 @@ def test_gains_are_by_size_against_the_only_reference():
     assert not system_tables.gains(several.ablations[0]).rows
 
 
+def test_gains_are_of_the_languages_that_means_include():
+    codes = [r.source for r in seven() if r.kind == "multilingual"]
+    control = [row(system="control", source=code, bleu=10.0) for code in codes]
+    varied = [row(system="T: 5", source=code, bleu=12.0) for code in codes]
+    varied[0] = dataclasses.replace(varied[0], bleu=90.0, sentences=99)
+    control[0] = dataclasses.replace(control[0], sentences=99)
+    for allow, heading, mean in (((), "all 6", 2), (("small",), "all 7", (80 + 6 * 2) / 7)):
+        (ablation,) = compare([*control, *varied], allow=allow)[0].ablations
+        gains = by_heading(system_tables.gains(ablation), 0)
+        assert gains[f"BLEU less control {heading}"].value == pytest.approx(mean)
+
+
 def test_an_ablation_shows_the_steps_of_its_values_and_references(whole):
     _, index = whole
     varied = dataclasses.replace(index.costs("moe")[0], system="T:1", steps=2400)

@@ -9,7 +9,7 @@ from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex
 from eval.report import micro, tables
 from eval.report.comparison import by_resource, compare
 from tests.helpers.made_up import made_up
-from tests.helpers.report_rows import by_heading, row, seven
+from tests.helpers.report_rows import baseline, by_heading, row, seven
 
 NOTHING = AnalysisIndex([])
 
@@ -150,6 +150,19 @@ def test_systems_at_a_glance(whole):
     share = comparison.all.delta("student") / mine
     assert student["Share of ΔBLEU of its teacher"] == pytest.approx(share)
     assert values["Device-hours"] == index.costs("moe")[0].device_hours
+
+
+def test_a_share_of_delta_is_of_the_languages_of_both():
+    """Both have a mean of +4, but in the only language of the second the first has +8."""
+    gains = {"deu_Latn": 8.0, "swh_Latn": 2.0, "ita_Latn": 2.0}
+    rows = [baseline(source=code, bleu=20.0) for code in gains]
+    rows += [row(source=code, bleu=20 + gain) for code, gain in gains.items()]
+    rows += [row(system="few", source="deu_Latn", bleu=24.0), row(system="none", source="fra_Latn")]
+    (comparison,) = compare(rows)
+    table = tables.at_a_glance(comparison, NOTHING)
+    shares = {values[0]: by_heading(table, place) for place, values in enumerate(table.rows)}
+    shares = {name: values["Share of ΔBLEU of the best"] for name, values in shares.items()}
+    assert comparison.primary_system == "multi" and shares == {"multi": 1, "few": 0.5, "none": None}
 
 
 def test_systems_against_each_other(compared):
