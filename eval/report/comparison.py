@@ -146,21 +146,31 @@ class Comparison:
 
     @functools.cached_property
     def primary_system(self) -> str | None:
-        """Returns the multilingual system with the highest mean ΔBLEU, or BLEU without baselines.
-        """
-        return next((system for system in self.systems if system in self._means), None)
+        """Returns the first of the systems that has a mean."""
+        return next((system for system in self.systems if system in self._values), None)
 
     @functools.cached_property
     def best_first(self) -> tuple[str, ...]:
-        """Returns the systems by mean ΔBLEU, or BLEU without baselines; those without one last."""
-        means = self._means
-        return tuple(sorted(self.systems, key=lambda system: -means.get(system, -math.inf)))
+        """Returns the systems by mean ΔBLEU, or BLEU without baselines; those without one last.
+
+        Systems with less than half as many languages as another one come after the others: the mean
+        of a few easy languages is no result.
+        """
+        values = self._values
+        most = max(map(len, values.values()), default=0)
+
+        def rank(system: str) -> tuple[bool, float]:
+            own = values.get(system, [])
+            return 2 * len(own) < most, -fmean(own) if own else math.inf
+
+        return tuple(sorted(self.systems, key=rank))
 
     @functools.cached_property
-    def _means(self) -> Mapping[str, float]:
+    def _values(self) -> Mapping[str, Sequence[float]]:
+        """Returns ΔBLEU of each system that has any, or BLEU without baselines."""
         group = self.all if self.all.entries else Group("all", self.entries)
         score: Score = "delta" if any(e.baseline and e.rows for e in group.entries) else "bleu"
-        return {s: fmean(values) for s in self.systems if (values := group.values(s, score))}
+        return {s: values for s in self.systems if (values := group.values(s, score))}
 
     @functools.cached_property
     def scores(self) -> tuple[Score, ...]:

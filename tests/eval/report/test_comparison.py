@@ -92,6 +92,16 @@ def test_the_primary_system_is_the_best_over_the_baselines():
     assert compare([baseline()])[0].primary_system is None
 
 
+def test_a_system_with_a_few_easy_languages_does_not_lead():
+    rows = [*seven(), row(system="easy", source="swh_Latn", bleu=99.0)]
+    (comparison,) = compare(rows)
+    assert len(comparison.all.deltas("easy")) == 1
+    assert comparison.systems == ("multi", "easy")
+    codes = [entry.language.code for entry in comparison.compared.entries]
+    half = [row(system="easy", source=code, bleu=99.0) for code in codes[:2]]
+    assert compare([*rows, *half])[0].primary_system == "easy"
+
+
 def test_ablations_stand_apart_over_the_languages_of_all():
     rows = [row(), row(system="T:1", bleu=1.0), row(system="T:5", bleu=5.0), baseline(bleu=0.0),
             row(system="T:5", source="swh_Latn", bleu=50.0)]  # fmt: skip
