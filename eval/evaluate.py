@@ -195,6 +195,7 @@ class _LanguageScorer:
             **dataclasses.asdict(scores),
         )
         # References are written last: their presence marks a complete language (see `finished`).
+        (self.folder / f"{code}.ref").unlink(missing_ok=True)
         self._write(code, "hyp", _joined(hypotheses))
         results.add_rows(self.out, [row])
         for suffix, text in self._texts(code).items():

@@ -155,6 +155,21 @@ def test_a_kill_loses_no_finished_language(run, tmp_path):
     assert len(results.read_rows(tmp_path / "results.jsonl")) == 3
 
 
+def test_new_translations_without_their_row_are_not_taken_for_the_old_ones(run, monkeypatch):
+    run(Dictionary())
+    other = dataclasses.replace(SYSTEM, config="def456")
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
+        patch.setattr(results, "add_rows", full_disk)
+        run(Dictionary(dict.fromkeys(ANSWERS, "other")), system=other)
+    run(translator := Dictionary())
+    assert translator.seen == list(LANGUAGES["deu_Latn"].sources)
+
+
+def full_disk(_, rows):
+    if rows:
+        raise OSError("the disk is full")
+
+
 def test_rows_of_another_model_or_text_are_replaced_with_a_warning(run, capsys):
     run(Dictionary())
     assert "replaced" not in capsys.readouterr().err
