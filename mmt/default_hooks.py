@@ -144,8 +144,9 @@ class Saving(RunGuard):
     def recover(self, now: Step) -> None:
         """Saves a recovery state if it is time to."""
         self._unsaved, self._data = True, None
-        if now.number <= self.checkpoint:  # after a rollback
-            self.checkpoint = self.last_saved = now.number - 1
+        if now.number <= self.last_saved:  # after a rollback
+            self.last_saved = now.number - 1
+            self.checkpoint = min(self.checkpoint, self.last_saved)
             self._recovery.clear()
         self._clock.save_finished(self._checkpoints.writing or self._recovery.writing)
         if self._clock.due(now.number):

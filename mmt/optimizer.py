@@ -120,8 +120,14 @@ def inverse_sqrt(peak: float, *, warmup_steps: int, ramp: bool = True) -> optax.
     """Returns peak * sqrt(warmup / step) after the warm-up; before it linear, or flat without ramp.
 
     T5 and GShard (App. A.2) are flat: lr 1.0 / sqrt(max(step, 10,000)) is
-    inverse_sqrt(0.01, warmup_steps=10_000, ramp=False).
+    inverse_sqrt(0.01, warmup_steps=10_000, ramp=False). ValueError for a warm-up of no steps, after
+    which the rate would be 0.
     """
+    if warmup_steps < 1:
+        raise ValueError(
+            f"train.inverse_sqrt.warmup_steps is {warmup_steps}; allowed: 1 or more, since the "
+            "rate at a step is peak * sqrt(warmup_steps / step)"
+        )
 
     def schedule(count: Any) -> Array:
         step = jnp.asarray(count, jnp.float32) + 1.0

@@ -7,6 +7,7 @@ its files (`mmt.checkpoint.digests`).
 """
 
 import contextlib
+import math
 import shutil
 import sys
 import time
@@ -62,7 +63,7 @@ class Checkpoints:
         self.directory = (run.recovery if recovery else run.checkpoints).absolute()
         best = policies.BestN(
             n=self.policy.keep_best,
-            get_metric_fn=lambda measured: -measured["validation_loss"],
+            get_metric_fn=_goodness,
             keep_checkpoints_without_metrics=False,
         )
         last = policies.LatestN(n=1 if recovery else self.policy.keep)
@@ -222,6 +223,12 @@ class Checkpoints:
         for step in self._manager.all_steps():
             self._manager.delete(step)
         self._manager.wait_until_finished()
+
+
+def _goodness(measured: Mapping[str, float]) -> float:
+    """Returns the negative validation loss; the least for NaN, which would leave the order open."""
+    loss = measured["validation_loss"]
+    return -math.inf if math.isnan(loss) else -loss
 
 
 class _Digested(atomicity.AtomicRenameTemporaryPath):

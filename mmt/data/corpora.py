@@ -194,10 +194,10 @@ class Corpus:
         return hashlib.blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()
 
     def validate(self) -> None:
-        """Reads everything once; raises the ValueError of the first fault."""
+        """Reads all pairs once; raises the ValueError of the first fault."""
         for split, by_language in self.files.items():
             for code in by_language:
-                for _ in self.pairs(code, split):
+                for _ in self.pairs(code, split) if self.entries(code, split) else ():
                     pass
 
     def _files(self, language: str, split: str) -> tuple[tuple[Files, ...], str]:

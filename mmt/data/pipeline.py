@@ -97,8 +97,11 @@ def train_batches(
     return TrainBatches(split, scheduled, process, seed, packing, make, workers)
 
 
-def _make_in_worker(arguments: Mapping[str, Any], with_corpora: bool) -> "TrainBatches":
-    batches = train_batches(**arguments)
+def _make_in_worker(
+    arguments: Mapping[str, Any], virtual_shards: int, with_corpora: bool
+) -> "TrainBatches":
+    # A resumed run keeps the number of its state.
+    batches = train_batches(**{**arguments, "virtual_shards": virtual_shards})
     if with_corpora:
         batches.add_corpus_ids()
     return batches
@@ -153,7 +156,7 @@ class TrainBatches:
 
     def __init__(
         self, split: Split, scheduled: ScheduleState, process: ProcessRows, seed: int,
-        packing: bool, make: Callable[[bool], "TrainBatches"], workers: int,
+        packing: bool, make: Callable[[int, bool], "TrainBatches"], workers: int,
     ):  # fmt: skip
         check_workers(workers)
         self.manifest: Manifest = split.cache.manifest
@@ -327,7 +330,8 @@ class TrainBatches:
         rows = ProcessBatches(self.order, process, OPEN_ROWS if self._packing else 0)
         batches: ProcessBatches | WorkerBatches = rows
         if self._workers:
-            make = functools.partial(self._make, self.order.split.with_corpora)
+            with_corpora = self.order.split.with_corpora
+            make = functools.partial(self._make, process.virtual_shards, with_corpora)
             state = self._common_state() | {"lane": json.loads(rows.get_state())}
             batches = WorkerBatches(make, process, self._workers, state, self.order.changed)
         self._holder = [ThreadPrefetchDatasetIterator(batches, PREFETCH)]

@@ -6,11 +6,13 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 from mmt import default_hooks, hooks, train
 from mmt.checkpoint import Checkpoints, Policy
 from mmt.run import Run
+from tests.conftest import ToyBatches
 from tests.helpers.runs import equal_trees, rows_without_clocks
 
 
@@ -100,6 +102,45 @@ def test_sigterm_in_a_validation_ends_it_and_it_is_repeated(tmp_path, toy_progra
     again = train.train(program, toy_batches(), hooks=validation(held_out), **run)
     assert equal_trees(whole, again)
     assert rows_without_clocks(tmp_path / "run") == rows_without_clocks(tmp_path / "whole")
+
+
+def test_sigterm_in_a_validation_after_a_rollback_saves_its_step(
+    tmp_path, toy_program, monkeypatch
+):
+    """Also if a later step was saved before the rollback."""
+
+    class Poisoned(ToyBatches):
+        def __next__(self):
+            bad, batch = self.index in (7, 8, 9), super().__next__()
+            if bad:
+                batch["decoder_loss_weights"][0, 0] = np.nan
+            return batch
+
+    class Watched(list):
+        def __iter__(self):
+            validations.append("begun")
+            if len(validations) == 2:  # step 6 again
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().__iter__()
+
+    monkeypatch.setattr(default_hooks._SaveClock, "due", lambda self, step: step == 7)
+    program, validations, seen = toy_program(), [], []
+    run = {"steps": 12, "policy": Policy(period=4, max_skipped_steps=3)}
+
+    def watch(now):
+        seen.append((now.number, now.batches.get_state()["index"]))
+
+    def hooked(held_out):
+        return {"hooks": [watch, hooks.ValidationLoss(held_out, 6)], **run}
+
+    held_out, directory = [next(ToyBatches())], str(tmp_path / "run")
+    with pytest.raises(train.Terminated, match="checkpoint 6 is written"):
+        train.train(program, Poisoned(), model_dir=directory, **hooked(Watched(held_out)))
+    assert seen[-2:] == [(5, 12), (6, 13)]
+    again = train.train(program, Poisoned(), model_dir=directory, **hooked(held_out))
+    assert seen[-8:] == [(6, 13), *((n, n + 7) for n in range(6, 13))]
+    whole = train.train(program, Poisoned(), model_dir=str(tmp_path / "whole"), **hooked(held_out))
+    assert equal_trees(whole, again)
 
 
 def test_the_clock_saves_seldom_enough(monkeypatch):

@@ -52,6 +52,11 @@ def test_a_cooldown_is_a_part_of_the_run(count):
         optimizer.cooldown(base, steps=100, cooldown_steps=count)
 
 
+def test_a_square_root_needs_a_warm_up():
+    with pytest.raises(ValueError, match=r"warmup_steps is 0; allowed: 1 or more"):
+        optimizer.inverse_sqrt(0.05, warmup_steps=0)
+
+
 def test_muon_orthogonalises_each_layers_matrix_and_leaves_tables_to_others():
     shapes = {
         "query": (2, 64, 4, 8), "out": (2, 4, 8, 64), "wi": (2, 3, 64, 48), "wo": (2, 3, 48, 64),

@@ -3,12 +3,14 @@
     de.json, app_de.arb, messages.de.properties, de/common.json, de.lproj/Localizable.strings,
     values-de/strings.xml, de/LC_MESSAGES/app.po
 
-A path without a code, such as `values/strings.xml` or `Base.lproj/…`, has the target language.
+A path without a code, such as `values/strings.xml` or `Base.lproj/…`, has the target language,
+unless a file with the target's code is beside it.
 """
 
 import itertools
 import json
 import re
+import warnings
 from pathlib import Path, PurePosixPath
 
 from mmt.data.readers import catalogues
@@ -47,11 +49,18 @@ def pairs(root: Path, source: str, target: str) -> list[tuple[Path, Path | None]
     """
     files: list[tuple[Path, Path | None]] = []
     for template, by_code in sorted(_templates(root).items()):
-        path, counterpart = by_code.get(source), by_code.get(target) or by_code.get("")
+        path, default = by_code.get(source), by_code.get("")
+        counterpart = by_code.get(target, default)
         if path and PurePosixPath(template).suffix in _BILINGUAL:
             files.append((path, None))
         elif path and counterpart:
             files.append((path, counterpart))
+            if default and default != counterpart:
+                warnings.warn(
+                    f"{default} is not read, since {counterpart} has the code of {target}; if the "
+                    "latter has only the texts of a region that differ, remove it from the folder",
+                    stacklevel=2,
+                )
     files += [(path, None) for path in _files(root) if catalogues.suffix(path) in _MULTILINGUAL]
     if not files:
         available = ", ".join(languages(root, "")) or "none"

@@ -15,8 +15,9 @@ from mmt.checkpoint import Policy
 from mmt.run import Run
 
 
-def test_keeps_the_last_and_the_best(tmp_path, toy_program, toy_batches):
-    scores = {2: 5.0, 4: 1.0, 6: 3.0, 8: 4.0, 10: 2.0, 12: 6.0}
+@pytest.mark.parametrize("third", [3.0, np.nan])
+def test_keeps_the_last_and_the_best(tmp_path, toy_program, toy_batches, third):
+    scores = {2: 5.0, 4: 1.0, 6: third, 8: 4.0, 10: 2.0, 12: 6.0}
 
     def measure(now):
         if now.number in scores:

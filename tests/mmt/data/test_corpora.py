@@ -352,3 +352,17 @@ def test_parts_of_a_reversed_corpus_have_no_empty_entry(tmp_path):
     assert entries == ("a.tsv", "c.tsv")
     parts = [corpus.part(index, len(entries)) for index in range(len(entries))]
     assert [pair.corpus for part in parts for pair in part.pairs("deu", "train")] == [*entries]
+
+
+def test_a_language_with_back_translations_alone_is_not_in_the_reversed_corpus(tmp_path):
+    (tmp_path / "a.tsv").write_text("eins\tone\n")
+    (tmp_path / "b.tsv").write_text("moja\tone\n")
+    (tmp_path / "corpus.toml").write_text(
+        '[train]\ndeu = "a.tsv"\nswh = { pairs = "b.tsv", back_translated = true }\n'
+    )
+    corpus = corpora.load(tmp_path).reversed()
+    assert corpus.languages == ("deu_Latn",)
+    corpus.validate()
+    (tmp_path / "a.tsv").write_text("eins\n")
+    with pytest.raises(ValueError, match=r"a.tsv:1: 1 columns"):
+        corpus.validate()

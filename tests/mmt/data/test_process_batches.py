@@ -76,6 +76,15 @@ def test_batches_and_states_are_those_of_a_thread(batches, workers):
     assert_go_on_alike(alone, resumed, 3)
 
 
+def test_workers_resume_with_the_virtual_shards_of_the_state(batches):
+    former = batches(batch_size=6, virtual_shards=3)
+    next(former)
+    alone, shared = batches(batch_size=12), batches(batch_size=12, virtual_shards=4, workers=2)
+    for one in (alone, shared):
+        one.set_state(former.get_state())
+    assert_go_on_alike(alone, shared, 3)
+
+
 def test_workers_follow_a_stage_that_losses_end(batches):
     stages = [Stage(until={"validation_loss": 1}), Stage(max_targets=8)]
     alone, shared = batches(stages=stages), batches(stages=stages, workers=2)

@@ -76,6 +76,18 @@ def test_two_files_of_a_language_are_refused(tmp_path):
         locales.pairs(tmp_path, "deu_Latn", "eng_Latn")
 
 
+def test_a_file_with_the_targets_code_replaces_the_one_without_and_says_so(tmp_path):
+    names = ("values-de", "values", "values-en-rGB")
+    german, default, british = (f"{name}/strings.xml" for name in names)
+    write(tmp_path, *(part for name in (german, default) for part in (name, STRINGS.format("x"))))
+    expected = [(tmp_path / german, tmp_path / default)]
+    assert locales.pairs(tmp_path, "deu_Latn", "eng_Latn") == expected
+    write(tmp_path, british, STRINGS.format("x"))
+    with pytest.warns(UserWarning, match=r"values/strings.xml is not read, since .*values-en-rGB"):
+        pairs = locales.pairs(tmp_path, "deu_Latn", "eng_Latn")
+    assert pairs == [(tmp_path / german, tmp_path / british)]
+
+
 def test_compressed_and_hidden_files_of_a_folder(tmp_path):
     po = f'{PO}\nmsgid "house"\nmsgstr "Haus"\n'.encode()
     write(tmp_path, "app/en/b.json", '{"a": "dog"}', "app/.git/fr/b.json", '{"a": "chien"}')
