@@ -25,7 +25,7 @@ from mmt.documents.document import (
 from mmt.documents.named import UNKNOWN, Locales
 from mmt.documents.tokens import Markup, escape_xml, unescape_xml
 
-_PARTS = re.compile(r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
+_PARTS = re.compile(r"word/(document|header|footer|footnotes|endnotes|comments)\d*\.xml")
 _OTHERS = re.compile(r"word/(styles|settings)\.xml|docProps/core\.xml")
 _AROUND = frozenset("hyperlink ins moveTo smartTag customXml fldSimple dir bdo".split())
 _OF_OLD_TEXT = ("proofErr", "lastRenderedPageBreak")  # Word's notes, false for another text

@@ -153,3 +153,14 @@ def test_a_document_names_its_new_language():
     document = docx.read("a.docx", made(f"<w:p>{run}</w:p>"), locales("de", "en-GB"))
     ((language,),) = [e.attrib.values() for e in body(written(document, str.upper)).iter("{*}lang")]
     assert language == "en-GB"
+
+
+def test_the_body_may_have_a_number_as_word_online_writes_it():
+    parts = zipfile.ZipFile(io.BytesIO(EXAMPLES["a.docx"]))
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as made:
+        for name in parts.namelist():
+            made.writestr(name.replace("document.xml", "document2.xml"), parts.read(name))
+    document = docx.read("a.docx", content.getvalue())
+    expected = docx.read("a.docx", EXAMPLES["a.docx"])
+    assert [s.source.text for s in document.segments] == [s.source.text for s in expected.segments]
