@@ -6,6 +6,7 @@ spells their translations in tokens.
 
 import dataclasses
 import functools
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -128,6 +129,11 @@ class Glossary:
                 f"tokens; allowed: at most {_MOST_REQUIRED}"
             )
         return phrases
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """Returns a hash of the terms, for those that must not keep the glossary in memory."""
+        return hashlib.blake2b(repr(self.terms).encode(), digest_size=16).digest()
 
     def _term_at(self, text: str, start: int, code: str, any_case: bool) -> Term | None:
         if words.goes_on(text, start):
