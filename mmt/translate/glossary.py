@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import hashlib
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -95,6 +96,7 @@ class Glossary:
         terms does not count, as for a text in capitals.
         """
         code = languages.find(language).code if language else ""
+        text = unicodedata.normalize("NFC", text)
         times: dict[Term, int] = {}
         start, placeholder_spans = 0, dict(placeholders.spans(text))
         while start < len(text):
@@ -229,6 +231,7 @@ def _term(line: str, location: str) -> Term:
             f"{location}: {line!r}; expected source<TAB>target or source<TAB>target<TAB>language"
         )
     source, target, *language = columns
+    source = unicodedata.normalize("NFC", source)  # as `terms_of` reads a text
     targets = tuple(part.strip() for part in target.split(_ALTERNATIVE)) if target else (source,)
     if not all(targets):
         raise ValueError(f"{location}: the target {target!r} has an empty alternative")
