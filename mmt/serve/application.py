@@ -22,6 +22,7 @@ from mmt.serve import metrics, specification, translation, web_page
 from mmt.serve.errors import Refusal
 from mmt.serve.parameters import RequestParameters, read
 from mmt.serve.responses import (
+    INTERNAL_ERROR,
     NDJSON,
     Guard,
     LinesResponse,
@@ -91,7 +92,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return as_json({"error": "Internal error"}, 500)
+    return as_json({"error": INTERNAL_ERROR}, 500)
 
 
 async def _page(service: Service, request: Request) -> Response:

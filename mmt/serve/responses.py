@@ -17,6 +17,7 @@ from mmt.serve.metrics import ServerMetrics
 from mmt.system.content_policy import HEADERS
 
 NDJSON = "application/x-ndjson"
+INTERNAL_ERROR = "Internal error"  # its reason may hold a client's text
 _HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 _SEND_SECONDS = 60  # in which a client must read a part of its answer
 _CLIENT_CLOSED = 499  # nginx's status for a client that has closed the connection
@@ -109,6 +110,12 @@ class LinesResponse:
                 await self._send_line(send, line)
         except Refusal as error:
             await self._send_line(send, {"error": error.message})
+        except ClientDisconnect:
+            raise
+        except Exception:  # it is logged by `Guard`
+            await self._send_line(send, {"error": INTERNAL_ERROR})
+            await send({"type": "http.response.body", "body": b""})
+            raise
         await send({"type": "http.response.body", "body": b""})
 
     @staticmethod

@@ -63,14 +63,14 @@ class Ticket:
     """
 
     deliver: Callable[[Results], None]
-    end: int = 0
+    end: float = 0.0
     cancelled: bool = False
 
 
 class _Entry(NamedTuple):
     """A waiting sentence; entries are sorted by `start`, then by `number`."""
 
-    start: int  # virtual start time, in tokens of its request at an equal share
+    start: float  # virtual start time, in tokens of its request at an equal share
     number: int
     since: float
     sentence: Sentence
@@ -108,7 +108,9 @@ class Scheduler:
         self._changed = threading.Condition()
         self._waiting: dict[Hashable, list[_Entry]] = {}  # heaps
         self._numbers = itertools.count()
-        self._served = 0  # the `start` of the latest sentence that left the queue
+        # The `start` of a new request. It grows with each batch: if it stayed at that of a waiting
+        # sentence, further requests could precede the other sentences of a long one forever.
+        self._served = 0.0
         self._queued = 0
         self._running = 0  # batches
         self._tokens: dict[Ticket, int] = {}  # that wait, of each request
@@ -269,8 +271,10 @@ class Scheduler:
         count = min(len(entries), self._batch_size(key))
         batch = [heapq.heappop(entries) for _ in range(count)]
         self._set_waiting(key, entries)
+        tokens = sum(entry.sentence.tokens for entry in batch)
+        share = tokens / (len(self._tokens) + 1)  # of each request, and of one that comes now
         self._remove_from_queue(batch)
-        self._served = max(self._served, batch[0].start)
+        self._served = max(self._served + share, batch[0].start)
         self._running += 1
         if self._waiting:
             self._changed.notify()  # another thread takes the next batch

@@ -1,12 +1,13 @@
 """`SentenceCache`: an LRU cache of the translations of sentences.
 
 A translation depends only on its sentence, with its context if it has any, and on the key of its
-batch (model, languages, decoding options, length, and whether it has a risk), not on other
-sentences. So a cached one is exact.
+batch (model, languages, decoding options, glossary, length, and whether it has a risk), not on
+other sentences. So a cached one is exact.
 """
 
 from collections import OrderedDict
 
+from mmt.serve.models import BatchKey
 from mmt.serve.scheduler import Sentence
 from mmt.translate import Translation
 
@@ -31,6 +32,7 @@ class SentenceCache:
 
     def get(self, sentence: Sentence) -> Translation | None:
         """Returns the translation of a sentence, or None."""
+        sentence = _without_glossary(sentence)
         translation = self._entries.get(sentence)
         if translation is not None:
             self._entries.move_to_end(sentence)
@@ -38,6 +40,7 @@ class SentenceCache:
 
     def put(self, sentence: Sentence, translation: Translation) -> None:
         """Stores the translation of a sentence; drops others to make room."""
+        sentence = _without_glossary(sentence)
         if (old := self._entries.pop(sentence, None)) is not None:
             self._size -= _size(sentence, old)
         size = _size(sentence, translation)
@@ -47,6 +50,17 @@ class SentenceCache:
         self._size += size
         while self._size > self._max_size:
             self._size -= _size(*self._entries.popitem(last=False))
+
+
+def _without_glossary(sentence: Sentence) -> Sentence:
+    """Returns the sentence with a digest in place of its glossary.
+
+    Each request has a glossary of its own, which may be larger than thousands of entries.
+    """
+    key = sentence.key
+    if not isinstance(key, BatchKey) or key.glossary is None:
+        return sentence
+    return sentence._replace(key=(key._replace(glossary=None), key.glossary.digest))
 
 
 def _size(sentence: Sentence, translation: Translation) -> int:

@@ -221,7 +221,7 @@ class FileJob:
     def __init__(self, file: UploadedFile, parameters: RequestParameters, service: Service) -> None:
         self.file, self.done, self.total = file, 0, 0
         source, target = parameters.text("source"), parameters.text("target")
-        self._service, self._source = service, source
+        self._service = service
         self._glossary = _glossary(parameters.text("glossary", ""))
         self._context = parameters.number("context", _MAX_CONTEXT)
         models = service.models
@@ -231,7 +231,8 @@ class FileJob:
 
     async def translated(self) -> bytes:
         """Returns the translated file."""
-        languages = ("" if self._source == AUTO else self._source), self.target
+        source = code(self._route.source) if self._route else ""
+        languages = source, self.target
         return await self._service.file_threads.translate(self.file, self._translate, languages)
 
     def _cutter(self, route: Route | None) -> Cut:

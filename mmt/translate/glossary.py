@@ -6,7 +6,9 @@ spells their translations in tokens.
 
 import dataclasses
 import functools
+import hashlib
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -94,6 +96,7 @@ class Glossary:
         terms does not count, as for a text in capitals.
         """
         code = languages.find(language).code if language else ""
+        text = unicodedata.normalize("NFC", text)
         times: dict[Term, int] = {}
         start, placeholder_spans = 0, dict(placeholders.spans(text))
         while start < len(text):
@@ -128,6 +131,11 @@ class Glossary:
                 f"tokens; allowed: at most {_MOST_REQUIRED}"
             )
         return phrases
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """Returns a hash of the terms, for those that must not keep the glossary in memory."""
+        return hashlib.blake2b(repr(self.terms).encode(), digest_size=16).digest()
 
     def _term_at(self, text: str, start: int, code: str, any_case: bool) -> Term | None:
         if words.goes_on(text, start):
@@ -223,6 +231,7 @@ def _term(line: str, location: str) -> Term:
             f"{location}: {line!r}; expected source<TAB>target or source<TAB>target<TAB>language"
         )
     source, target, *language = columns
+    source = unicodedata.normalize("NFC", source)  # as `terms_of` reads a text
     targets = tuple(part.strip() for part in target.split(_ALTERNATIVE)) if target else (source,)
     if not all(targets):
         raise ValueError(f"{location}: the target {target!r} has an empty alternative")

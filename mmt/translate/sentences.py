@@ -114,7 +114,8 @@ class SegmentedText(NamedTuple):
     Attributes:
         sentences: the sentences, without white space at their ends.
         gaps: the text before the first sentence, between sentences, and after the last one: white
-            space, and lines and sentences without a letter or digit.
+            space, lines and sentences without a letter or digit, and placeholders that do not fit
+            the model.
     """
 
     sentences: tuple[str, ...]
@@ -166,7 +167,8 @@ def segment_text(
         text: the text. A line break of Unicode ends a sentence, and so does a tab, because models
             write neither.
         language: any name of its language, which decides where sentences end.
-        fits: whether a sentence fits the model; others are cut by `split`.
+        fits: whether a sentence fits the model; others are cut by `split`. Placeholders that do not
+            fit by themselves are not translated.
         whole_lines: whether each line is one sentence.
 
     >>> text = segment_text("One. Two!\n* * *\n  Three?\n")
@@ -177,15 +179,17 @@ def segment_text(
     """
     sentences: list[str] = []
     gaps: list[str] = []
-    end = 0
+    end = place = 0
     for line in filter(has_words, _LINE_BREAK.split(text)):
         for part in [line] if whole_lines else segment(line, language):
-            for piece in split(part, fits) if fits else [part.strip()]:
+            for piece, is_sentence in _pieces(part.strip(), fits):
                 if has_words(piece):
-                    start = text.index(piece, end)  # nothing with words is skipped
-                    gaps.append(text[end:start])
-                    sentences.append(piece)
-                    end = start + len(piece)
+                    place = text.index(piece, place)  # nothing with words is skipped
+                    if is_sentence:
+                        gaps.append(text[end:place])
+                        sentences.append(piece)
+                        end = place + len(piece)
+                    place += len(piece)
     return SegmentedText(tuple(sentences), (*gaps, text[end:]))
 
 
@@ -232,7 +236,8 @@ def split(text: str, fits: Callable[[str], bool]) -> list[str]:
 
     A text that does not fit is split in two, as near to its middle as possible: after a sentence,
     else after a comma or a similar mark, else at a space, else between two characters (for scripts
-    without spaces). `fits` must be true of single characters.
+    without spaces). A placeholder is only cut if it does not fit by itself. `fits` must be true of
+    single characters.
 
     >>> split("One two. Three, four? Five.", lambda piece: len(piece) <= 12)
     ['One two.', 'Three, four?', 'Five.']
@@ -254,14 +259,29 @@ def _sentencex_code(language: str) -> str:
     return language_entry.iso1 or language_entry.iso3
 
 
+def _pieces(sentence: str, fits: Callable[[str], bool] | None) -> Iterator[tuple[str, bool]]:
+    """Yields the pieces of a sentence that fit, and (False) the placeholders that do not."""
+    if fits is None or fits(sentence):
+        yield sentence, True
+        return
+    end = 0
+    for start, next_end in [*placeholders.spans(sentence), (len(sentence), len(sentence))]:
+        if start == next_end or not fits(sentence[start:next_end]):
+            yield from ((piece, True) for piece in split(sentence[end:start], fits))
+            yield sentence[start:next_end], False
+            end = next_end
+
+
 def _boundary(text: str) -> int:
     """Returns where to split: 0 < index < len(text)."""
+    inside = {i for start, end in placeholders.spans(text) for i in range(start + 1, end)}
     for pattern in _BOUNDARIES:
-        ends = [match.end() for match in pattern.finditer(text) if match.end() < len(text)]
+        ends = {match.end() for match in pattern.finditer(text)} - {len(text)} - inside
         if ends:
-            return min(ends, key=lambda end: abs(2 * end - len(text)))
+            return min(ends, key=lambda end: (abs(2 * end - len(text)), end))
     middle = len(text) // 2
-    return next((i for i in range(middle, len(text)) if not _inside_letter(text, i)), middle)
+    places = [*range(middle, len(text)), *range(middle - 1, 0, -1)]
+    return next((i for i in places if i not in inside and not _inside_letter(text, i)), middle)
 
 
 def _inside_letter(text: str, index: int) -> bool:

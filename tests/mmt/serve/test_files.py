@@ -5,7 +5,7 @@ import pytest
 from mmt.serve.errors import Refusal
 from mmt.serve.files import TranslatedFiles
 from mmt.serve.responses import NDJSON
-from tests.helpers.serving import Echo, multipart, request
+from tests.helpers.serving import Echo, echo_translator, multipart, request, translate
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,16 @@ def test_a_glossary_is_that_of_every_sentence(serve_echo, monkeypatch):
         body, kind = multipart("a.txt", b"ein", **values | {"glossary": "ein"})
         answer = request(port, "POST", "/translate_file", body, **kind)
         assert answer.status == 400 and "glossary, line 1: 'ein'" in answer.json["error"]
+
+
+@pytest.mark.parametrize("source", ["zt", "zh_hant", "Chinese (Traditional)"])
+def test_a_source_has_the_names_that_it_has_for_texts(source, serve_echo, tmp_path):
+    model = echo_translator(tmp_path / "vocabulary.model", sources=("deu_Latn", "zho_Hant"))
+    with serve_echo(model) as (port, _):
+        assert translate(port, "ein", source=source).status == 200
+        body, kind = multipart("a.txt", b"ein", source=source, target="en")
+        answer = request(port, "POST", "/translate_file", body, **kind)
+        assert answer.status == 200, answer.json
 
 
 def test_no_name_of_a_client_is_a_path(serve_echo, tmp_path, monkeypatch):

@@ -4,8 +4,9 @@ import time
 
 import pytest
 
+from mmt.serve import files
 from mmt.serve.responses import NDJSON
-from tests.helpers.serving import Echo, request, translate
+from tests.helpers.serving import Echo, multipart, request, translate
 
 
 def test_browsers_of_other_sites_may_ask(serve_echo):
@@ -29,6 +30,16 @@ def test_a_fault_in_the_server_is_not_shown(serve_echo, monkeypatch, capfd):
         monkeypatch.setattr(type(service.models), "listed", lambda _: 1 / 0)
         answer = request(port, "GET", "/languages")
         assert (answer.status, answer.json) == (500, {"error": "Internal error"})
+    logged = capfd.readouterr().err
+    assert "ZeroDivisionError at test_responses.py" in logged and "Traceback" not in logged
+
+
+def test_a_fault_in_the_server_ends_a_stream_with_an_error(serve_echo, monkeypatch, capfd):
+    with serve_echo() as (port, _):
+        monkeypatch.setattr(files, "translate_file", lambda *_, **__: 1 / 0)
+        body, kind = multipart("a.txt", b"ein", source="de", target="en")
+        answer = request(port, "POST", "/translate_file", body, Accept=NDJSON, **kind)
+        assert answer.lines[-1] == {"error": "Internal error"}
     logged = capfd.readouterr().err
     assert "ZeroDivisionError at test_responses.py" in logged and "Traceback" not in logged
 

@@ -163,6 +163,18 @@ def test_a_short_text_does_not_wait_for_a_long_one():
         decoder.go.release(99)
 
 
+def test_a_long_text_advances_while_short_ones_keep_coming():
+    decoder = Decoder()
+    with make(decoder) as scheduler:
+        long = Client(scheduler, *(f"l{i}" for i in range(8)))
+        for batch in range(60):  # there are always more short texts than a batch takes
+            for i in range(2 * SIZE if batch == 0 else SIZE):
+                Client(scheduler, f"s{batch}-{i}")
+            decoder.go.release()
+            until(lambda after=batch: len(decoder.batches) > after)
+        assert len(long.results) == 8
+
+
 def test_what_was_cancelled_is_not_translated():
     decoder = Decoder()
     with make(decoder) as scheduler:

@@ -1,12 +1,15 @@
 """The cache: exact keys, a bounded size, the least recently used dropped first."""
 
+import weakref
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mmt.serve.models import BatchKey
 from mmt.serve.scheduler import Sentence
 from mmt.serve.sentence_cache import SentenceCache, _size
-from mmt.translate import Hypothesis, Translation
+from mmt.translate import Decoding, Glossary, Hypothesis, Translation
 from mmt.translate.alignment import Alignment
 from mmt.translate.translation import Risk, Signals
 
@@ -44,6 +47,22 @@ def test_it_holds_the_most_recently_used_that_fit(steps, most):
             recent.pop(next(iter(recent)))
         assert cache.size == sum(_size(*item) for item in recent.items()) <= most
         assert len(cache) == len(recent)
+
+
+def test_an_entry_does_not_keep_the_glossary_of_its_request():
+    def key(terms):
+        return BatchKey(None, "deu_Latn", "eng_Latn", Decoding(), 16, Glossary.parse(terms))
+
+    cache = SentenceCache(10_000)
+    sentence, translation = entry("a", key("ein\tone\n"))
+    glossary = weakref.ref(sentence.key.glossary)
+    cache.put(sentence, translation)
+    assert cache.get(sentence) == translation
+    del sentence
+    assert glossary() is None
+    assert cache.get(entry("a", key("# equal\nein\tone\n"))[0]) == translation
+    assert cache.get(entry("a", key("ein\ta\n"))[0]) is None
+    assert cache.get(entry("a", key("ein\tone\n")._replace(glossary=None))[0]) is None
 
 
 def test_alignments_count():

@@ -1,6 +1,7 @@
 """Glossaries: their files, which terms a line has, and that translations contain them."""
 
 import re
+import unicodedata
 
 import pytest
 
@@ -30,6 +31,15 @@ def test_a_file_has_terms_alternatives_languages_and_comments(tmp_path):
         glossary.Term("fünf sechs", ("five", "six of them"), "deu_Latn"),
         glossary.Term("Eins", ("Eins",)),
     )
+
+
+@pytest.mark.parametrize("of_terms", ["NFC", "NFD"])
+@pytest.mark.parametrize("of_text", ["NFC", "NFD"])
+def test_accents_match_in_one_character_and_in_two(of_terms, of_text):
+    terms, text = "Gerät\tdevice\ncafé\t\n", "Gerät und Café, Gerät"
+    parsed = Glossary.parse(unicodedata.normalize(of_terms, terms))
+    found = parsed.terms_of(unicodedata.normalize(of_text, text))
+    assert {term.targets: times for term, times in found.items()} == {("device",): 2, ("café",): 1}
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ def at_most(length):
         ("甲乙、丙丁戊", 4, ["甲乙、", "丙丁戊"]),
         ("एक दो। तीन चार।", 9, ["एक दो।", "तीन चार।"]),
         ("کیا؟ ہاں۔ اچھا", 5, ["کیا؟", "ہاں۔", "اچھا"]),
+        ("ab {c, d} ef", 9, ["ab", "{c, d} ef"]),  # not inside a placeholder
+        ("ab%(cd)s", 6, ["ab", "%(cd)s"]),
         ("ที่สองสี่", 6, ["ที่ส", "องสี่"]),  # between letters ...
         ("aaae\u0301\u0301aa", 6, ["aaae\u0301\u0301", "aa"]),  # ... not before a mark
         ("👩\u200d👩\u200d👧x", 5, ["👩\u200d👩\u200d👧", "x"]),
@@ -103,6 +105,16 @@ def test_lines_and_sentences_without_a_letter_or_digit_are_kept():
     assert segmented.join(["Yes!", "4"]) == "--- \n:-)\tYes! 👍\n4\n"
     assert sentences.segment_text("...").gaps == ("...",)
     assert sentences.segment_text("").join([]) == ""
+
+
+@pytest.mark.parametrize("placeholder", ["https://neu.org/neu", "{a,plural,neu (,neu {neu (}}"])
+def test_placeholders_that_do_not_fit_are_kept(placeholder):
+    text = f"Alt {placeholder} neu ({placeholder}).\nAlt {{a}} neu, {{b}}, neu!"
+    segmented = sentences.segment_text(text, fits=at_most(12))
+    assert segmented.sentences == ("Alt", "neu (", "Alt {a} neu,", "{b}, neu!")
+    assert segmented.text == text
+    translated = segmented.join(["Old", "new (", "Old {a} new,", "{b}, new!"])
+    assert translated == f"Old {placeholder} new ({placeholder}).\nOld {{a}} new, {{b}}, new!"
 
 
 def test_each_sentence_needs_a_translation():
