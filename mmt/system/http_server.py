@@ -8,6 +8,7 @@ import uvicorn
 from mmt.system.termination import Termination
 
 _LAST_PORT = 65535
+_UNREAD_SECONDS = 60  # after which Linux breaks a connection whose client reads nothing
 
 
 class HttpServer(uvicorn.Server):
@@ -44,6 +45,9 @@ def bind(host: str, port: int) -> socket.socket:
         bound = socket.socket(family, kind, protocol)
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                milliseconds = _UNREAD_SECONDS * 1000
+                bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
             bound.bind(address)
         except OSError:
             bound.close()

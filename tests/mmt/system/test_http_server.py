@@ -27,6 +27,27 @@ def test_a_request_to_stop_that_came_earlier_ends_it():
         assert not thread.is_alive()
 
 
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="an option of Linux")
+def test_a_client_that_reads_nothing_does_not_delay_the_end(monkeypatch):
+    monkeypatch.setattr(http_server, "_UNREAD_SECONDS", 2)
+
+    async def much(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(20_000_000)})
+        stop.requested.set()
+
+    stop = Termination()
+    with http_server.bind("127.0.0.1", 0) as bound:
+        bound.listen()
+        server = HttpServer(much, stop, lifespan="off", timeout_graceful_shutdown=60)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+        thread.start()
+        with socket.create_connection(bound.getsockname()) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            thread.join(30)
+            assert not thread.is_alive()
+
+
 @pytest.mark.parametrize(
     ("host", "prefix"), [("127.0.0.1", "http://127.0.0.1:"), ("::1", "http://[::1]:")]
 )
