@@ -9,7 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 _WORD = re.compile(r"\w+")
-_NUMBER = re.compile(r"\d+")
+_THOUSANDS = "[.,'’٬ \u00a0\u202f]"
+_NUMBER = re.compile(  # 1000, 1.000.000, 10 000, 12,34,567 (India)
+    rf"(?<!\d)(?:\d{{1,3}}(?:{_THOUSANDS}\d{{3}})+|\d{{1,2}}(?:,\d\d)+,\d{{3}})(?!\d)|\d+"
+)
 _SYLLABLE = re.compile(r"([^\W\d_]{1,4}?)\1{7,}")
 
 
@@ -59,7 +62,9 @@ def different_numbers(source: str, output: str) -> float:
     Digits of all scripts are compared; separators of thousands and dates are ignored.
 
     >>> different_numbers("2. März 2021", "March 2, 2021"), different_numbers("3 und 4", "3 and 5")
-    (0.0, 0.6666666666666666)
+    (0.0, 0.6666666666666667)
+    >>> different_numbers("1000 Euro von 10 000", "1,000 euros of 10,000")
+    0.0
     """
     source_numbers, output_numbers = _numbers(source), _numbers(output)
     union, common = source_numbers | output_numbers, source_numbers & output_numbers
@@ -67,8 +72,8 @@ def different_numbers(source: str, output: str) -> float:
 
 
 def _numbers(line: str) -> Counter[str]:
-    """Returns the runs of digits of a line as ASCII, without leading zeros."""
+    """Returns the numbers of a line as ASCII digits, without leading zeros."""
     return Counter(
-        "".join(str(unicodedata.decimal(digit)) for digit in run).lstrip("0") or "0"
-        for run in _NUMBER.findall(line)
+        "".join(str(unicodedata.decimal(c)) for c in number if c.isdecimal()).lstrip("0") or "0"
+        for number in _NUMBER.findall(line)
     )

@@ -19,6 +19,11 @@ from mmt.translate import line_checks
         ("3 und 4", "3 and 5", 2 / 3),
         ("5 5", "5", 0.5),
         ("keine", "none", 0),
+        ("1.000.000 von 10 000", "1,000,000 of 10\u202f000", 0),
+        ("12,34,567 Rupien", "1234567 rupees", 0),
+        ("1,5 bis 3,25", "1.5 to 3.25", 0),
+        ("1, 200 und 300", "1200 and 300", 3 / 4),
+        ("1.2.2021", "1, 2, 2021", 0),
     ],
 )
 def test_numbers_that_differ(source, output, share):
