@@ -103,9 +103,10 @@ def check_size(texts: list[str], limits: Limits) -> None:
 def with_alternatives(decoding: Decoding, count: int) -> Decoding:
     """Returns the search options for `count` further translations.
 
-    If `count` is not 0, `nbest` is the beam size, so that all such requests share batches.
+    If `count` is not 0, `nbest` is the beam size, so that all such requests share batches. A unit
+    is a sentence of its language already, so `split` is 'long'.
     """
-    return dataclasses.replace(decoding, nbest=decoding.beam if count else 1)
+    return dataclasses.replace(decoding, nbest=decoding.beam if count else 1, split="long")
 
 
 def prepare(request: TranslationRequest, models: Models) -> list[PreparedText]:

@@ -34,6 +34,15 @@ def test_a_text_gives_a_text_and_a_list_a_list(serve_echo):
         assert translate(port, " ").json == {"translatedText": " "}
 
 
+def test_sentences_are_not_cut_again_by_the_rules_of_another_language(serve_echo):
+    for split in ("long", "sentences"):
+        with serve_echo(decoding=Decoding(split=split)) as (port, _):
+            answer = translate(port, "bzw. ein Satz am 3. Mai", source="de").json
+        assert answer == {"translatedText": "bzw. ein Satz am 3. Mai"}
+        assert Echo.batches == [1]
+        Echo.batches.clear()
+
+
 def test_alternatives(serve_echo):
     with serve_echo() as (port, _):
         assert translate(port, "ein Satz\nja", alternatives=2).json == {
