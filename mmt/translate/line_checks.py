@@ -13,6 +13,7 @@ _THOUSANDS = "[.,'’٬ \u00a0\u202f]"
 _NUMBER = re.compile(  # 1000, 1.000.000, 10 000, 12,34,567 (India)
     rf"(?<!\d)(?:\d{{1,3}}(?:{_THOUSANDS}\d{{3}})+|\d{{1,2}}(?:,\d\d)+,\d{{3}})(?!\d)|\d+"
 )
+_LONGEST_PHRASE = 100  # words, so that a line takes linear time
 _SYLLABLE = re.compile(r"([^\W\d_]{1,4}?)\1{7,}")
 
 
@@ -41,12 +42,12 @@ def is_names(line: str) -> bool:
 def loops(line: str, words: Sequence[str]) -> bool:
     """Returns whether a line repeats itself.
 
-    It does if it has a word four times in a row, a phrase three times, or a syllable eight times. A
-    long line also does if under 40 % of its word pairs are distinct.
+    It does if it has a word four times in a row, a phrase (of up to 100 words) three times, or a
+    syllable eight times. A long line also does if under 40 % of its word pairs are distinct.
     """
     if _SYLLABLE.search(line.casefold()):
         return True
-    for length in range(1, len(words) // 3 + 1):
+    for length in range(1, min(len(words) // 3, _LONGEST_PHRASE) + 1):
         run, min_run = 0, 3 if length == 1 else 2 * length
         for index in range(length, len(words)):
             run = run + 1 if words[index] == words[index - length] else 0

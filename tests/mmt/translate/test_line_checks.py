@@ -1,5 +1,7 @@
 """Rules on a line and its translation."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +44,13 @@ def test_copies_are_found_but_names_may_stay():
     assert not line_checks.is_copy("Das ist es.", "That is it.")
     for line in ("Sven Olson", "12:30", "", "..."):
         assert not line_checks.is_copy(line, line)
+
+
+def test_a_line_of_many_words_takes_linear_time():
+    words = tuple(map(str, range(100_000)))  # in quadratic time, minutes
+    begin = time.process_time()
+    assert not line_checks.loops("", words) and line_checks.loops("", words[:100] * 3)
+    assert time.process_time() - begin < 30
 
 
 @pytest.mark.parametrize("line", ["to to to to", "a b a b a b", "well hahahahahahahahaha"])
