@@ -41,6 +41,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     _prepare_flags(
         commands.add_parser("prepare", help="clean a corpus, or build the cache of a configuration")
     )
+    split = commands.add_parser("split", help="hold out validation and test pairs of a corpus")
+    split.add_argument("corpus", help="a description (TOML) or its folder; tables are added to it")
+    for name in ("validation", "test"):
+        split.add_argument(
+            f"--{name}", type=int, metavar="PAIRS",
+            help="of each language, at most a tenth of its pairs; default: 500, if it has none",
+        )  # fmt: skip
+    split.set_defaults(run="split")
 
 
 def _prepare_flags(parser: argparse.ArgumentParser) -> None:

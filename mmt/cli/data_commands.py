@@ -96,6 +96,30 @@ def _clean(args: argparse.Namespace) -> None:
     print(cascade.explain(corpus, (sides[0], sides[1]), args.language, book=book, tests=all_tests))
 
 
+def _split(args: argparse.Namespace) -> None:
+    """Holds out the given numbers of pairs; by default for the splits that the corpus lacks."""
+    from mmt.data import corpora
+    from mmt.data.cleaning import held_out
+    from mmt.system import environment
+
+    given = {"validation": args.validation, "test": args.test}
+    sizes = {split: size for split, size in given.items() if size is not None}
+    if not sizes:
+        existing = corpora.load(args.corpus).files
+        sizes = {split: held_out.PAIRS for split in given if not existing[split]}
+    if not sizes:
+        raise ValueError(f"{args.corpus} has [validation] and [test] already")
+    made = held_out.hold_out(args.corpus, sizes, processes=environment.cores())
+    for split, by_language in made.items():
+        numbers = by_language.values()
+        print(
+            f"{split}: {sum(numbers)} pairs of {len(numbers)} languages, {min(numbers)} to "
+            f"{max(numbers)} each",
+            file=sys.stderr,
+        )
+    print(corpora.check_place(args.corpus))
+
+
 def _languages(args: argparse.Namespace) -> None:
     from mmt import languages
 
@@ -190,5 +214,5 @@ def _consumed(args: argparse.Namespace) -> None:
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "languages": _languages, "stats": _stats, "prepare": _prepare, "forecast": _forecast,
-    "consumed": _consumed, "align": _align, "identify": _identify,
+    "consumed": _consumed, "align": _align, "identify": _identify, "split": _split,
 }  # fmt: skip
