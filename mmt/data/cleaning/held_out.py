@@ -36,8 +36,8 @@ def hold_out(path: str | Path, sizes: Sizes, *, processes: int = 1) -> dict[str,
       sizes: 'validation', 'test' -> pairs of each language, at most a tenth of its pairs.
 
     Raises:
-      ValueError: the corpus has such a split, its [clean] has no rule `overlap`, it has too few
-        pairs, or an entry of [train] would read the new files. Then nothing is changed.
+      ValueError: the corpus or its folder has such a split, its [clean] has no rule `overlap`, it
+        has too few pairs, or an entry of [train] would read the new files. Then nothing is changed.
       OSError: a file cannot be written.
     """
     file = check_place(path)
@@ -72,6 +72,7 @@ def hold_out(path: str | Path, sizes: Sizes, *, processes: int = 1) -> dict[str,
         for split, by_language in splits.items():
             for code in by_language:
                 (folder / split / f"{code}.tsv").unlink()
+            (folder / split).rmdir()
         raise
     return {
         split: {code: len(lines) for code, lines in by_language.items()}
@@ -87,6 +88,8 @@ def _check(corpus: Corpus, file: Path, text: str, sizes: Sizes) -> None:
             raise ValueError(f"{split} is {size}; allowed: 1 or more pairs")
         if corpus.files[split]:
             raise ValueError(f"{located(text, file, split)}: the corpus has [{split}] already")
+        if (folder := file.parent / FOLDER / split).exists():
+            raise ValueError(f"{folder} exists; remove it, unless another description names it")
     if corpus.clean is None:
         return
     for code in corpus.files["train"]:

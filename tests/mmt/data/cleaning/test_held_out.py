@@ -100,6 +100,16 @@ def test_faults_change_nothing(folder, text, sizes, message):
     assert not list(folder.rglob("held_out/*/*"))
 
 
+def test_the_files_of_another_description_stay(folder):
+    hold_out(folder, SIZES)
+    other = folder / "other.toml"
+    other.write_text(f"[train]\n{ENTRIES}")
+    before = (folder / "held_out/test/deu_Latn.tsv").read_bytes()
+    with pytest.raises(ValueError, match=r"held_out/validation exists; remove it"):
+        hold_out(other, {"validation": 5, "test": 5})
+    assert (folder / "held_out/test/deu_Latn.tsv").read_bytes() == before
+
+
 def test_the_command_makes_the_splits_that_are_missing(folder, capsys):
     assert main(["data", "split", str(folder), "--validation", "20"]) == 0
     output = capsys.readouterr()
