@@ -177,6 +177,10 @@ def cutter(
         raise Refusal(
             400, f"glossary: the model {route.model.name} is served by CTranslate2, which has none"
         )
+    if glossary is not None and decoding.temperature:
+        raise Refusal(
+            400, "glossary: this server draws samples (Decoding.temperature), which have no terms"
+        )
     if risk and route.model.calibration is None:
         name = route.model.name
         raise Refusal(

@@ -43,6 +43,12 @@ def test_sentences_are_not_cut_again_by_the_rules_of_another_language(serve_echo
         Echo.batches.clear()
 
 
+def test_a_server_that_samples_refuses_a_glossary(serve_echo):
+    with serve_echo(decoding=Decoding(beam=1, temperature=1.0)) as (port, _):
+        refused = translate(port, "ein Satz", source="de", glossary="ein\tone")
+        assert refused.status == 400 and "draws samples" in refused.json["error"]
+
+
 def test_alternatives(serve_echo):
     with serve_echo() as (port, _):
         assert translate(port, "ein Satz\nja", alternatives=2).json == {
