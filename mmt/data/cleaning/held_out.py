@@ -6,6 +6,7 @@ hold out the same lines, and the rule `overlap` removes these lines from [train]
 
 import hashlib
 import heapq
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -61,18 +62,15 @@ def hold_out(path: str | Path, sizes: Sizes, *, processes: int = 1) -> dict[str,
             fewest = round(1 / MOST)
             raise ValueError(f"{file}: no language has {fewest} pairs, so {split} would be empty")
     folder = file.parent / FOLDER
-    for split, by_language in splits.items():
-        for code, lines in by_language.items():
-            write_bytes(folder / split / f"{code}.tsv", "".join(lines).encode())
-    write_bytes(file, _described(text, splits, clean=corpus.clean is None).encode())
     try:
-        _check_unread(load(file), corpus, folder)
-    except ValueError:
-        write_bytes(file, text.encode())
         for split, by_language in splits.items():
-            for code in by_language:
-                (folder / split / f"{code}.tsv").unlink()
-            (folder / split).rmdir()
+            for code, lines in by_language.items():
+                write_bytes(folder / split / f"{code}.tsv", "".join(lines).encode())
+        _check_unread(load(file), corpus, folder)
+        write_bytes(file, _described(text, splits, clean=corpus.clean is None).encode())
+    except (ValueError, OSError):
+        for split in splits:
+            shutil.rmtree(folder / split, ignore_errors=True)
         raise
     return {
         split: {code: len(lines) for code, lines in by_language.items()}
@@ -122,8 +120,9 @@ def _select(
     read = 0
     for pair in corpus.pairs(code, "train"):
         read += 1
-        value = _hash(pair.target)
-        if not pair.back_translated and value not in taken and _is_row(pair):
+        if pair.back_translated or not _is_row(pair):
+            continue
+        if (value := _hash(pair.target)) not in taken:
             rank, split = _place(value, sizes)
             least[split].add(rank, pair)
     advance(1)
