@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,15 +10,14 @@ from mmt import languages, suggest
 from mmt.decoding import bucketing
 from mmt.documents import MarkedText
 from mmt.serve.errors import Refusal
+from mmt.serve.language_names import AUTO, code, code_and_name, described, find
 from mmt.serve.scheduler import Sentence
 from mmt.translate import Decoding, Glossary, Translation, Translator, casing, markup
 from mmt.translate.context import ContextTranslator, History, SentenceInContext, trained_lines
 from mmt.translate.markup import Unit
 from mmt.translate.risk import Calibration, assess
 
-AUTO = "auto"
 _CANDIDATES = 10  # languages of a text
-_LIBRETRANSLATE_CODES = {"zt": "zh-Hant", "pb": "pt-BR"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -206,7 +205,7 @@ class Models:
             sources = [code(s) for s, t in self._pairs if t == target]
             raise Refusal(
                 400,
-                f"{_shown(source)} is not available as a source for {_shown(target)}; "
+                f"{described(source)} is not available as a source for {described(target)}; "
                 f"{suggest.choices(code(source), sorted(sources)[:10])}",
             )
         return Route(source, target, model)
@@ -220,8 +219,8 @@ class Models:
         target = "eng_Latn" if "eng_Latn" in self.targets else self.targets[0]
         source = {"code": AUTO, "name": "Detect language"}
         if not self.identifies:
-            source = _named(self._largest_source(target))
-        return {"source": source, "target": _named(target)}
+            source = code_and_name(self._largest_source(target))
+        return {"source": source, "target": code_and_name(target)}
 
     def _largest_source(self, target: str) -> str:
         """Returns the source language with the most training pairs."""
@@ -277,7 +276,7 @@ class Models:
             lines = {t: model.context_lines for t, model in targets.items() if model.context_lines}
             rows.append(
                 {
-                    **_named(source), "targets": sorted(targets), "risk": sorted(assessed),
+                    **code_and_name(source), "targets": sorted(targets), "risk": sorted(assessed),
                     "context": lines,
                 }
             )  # fmt: skip
@@ -285,7 +284,7 @@ class Models:
 
     def listed_targets(self) -> list[dict[str, str]]:
         """Returns code and name of each target language, sorted by name."""
-        return sorted(map(_named, self.targets), key=lambda row: row["name"])
+        return sorted(map(code_and_name, self.targets), key=lambda row: row["name"])
 
 
 def load(
@@ -336,64 +335,3 @@ def decode(key: BatchKey, texts: list[str]) -> list[Translation]:
         )
         for each in translations
     ]
-
-
-def _named(language: str) -> dict[str, str]:
-    return {"code": code(language), "name": languages.name_of(language)}
-
-
-def _shown(language: str) -> str:
-    return f"{code(language)} ({languages.name_of(language)})"
-
-
-def code(language: str) -> str:
-    """Returns the BCP 47 code that clients use: two letters if ISO 639-1 has them.
-
-    >>> code("deu_Latn"), code("ckb_Arab"), code("zho_Hant")
-    ('de', 'ckb', 'zh-Hant')
-    """
-    try:
-        return languages.find(language).bcp47
-    except ValueError:  # a language of a corpus that the table does not have
-        return language
-
-
-def _spellings(codes: tuple[str, ...]) -> Mapping[str, str]:
-    """Returns the FLORES code of each name and each code; a code wins over an equal name."""
-    spellings = {languages.name_of(flores): flores for flores in codes}
-    return spellings | {code(flores): flores for flores in codes}
-
-
-@functools.lru_cache(maxsize=512)
-def _casefolded(codes: tuple[str, ...]) -> Mapping[str, str]:
-    return {spelling.casefold(): flores for spelling, flores in _spellings(codes).items()}
-
-
-def find(name: str, served: Iterable[str], side: str) -> str:
-    """Returns the FLORES code of a served language, given by any code or name.
-
-    Raises:
-        Refusal: no served language has the name.
-    """
-    codes = tuple(served)
-    if name in codes:
-        return name
-    casefolded = _casefolded(codes)
-    if name.casefold() in casefolded:
-        return casefolded[name.casefold()]
-    try:
-        language = languages.find(_LIBRETRANSLATE_CODES.get(name, name))
-    except ValueError:
-        spellings = _spellings(codes)
-        hint = suggest.hint(name, spellings, 3, show=lambda key: _shown(spellings[key]))
-        raise Refusal(
-            400, f"{name[:40]!r} is not supported as a {side} language{hint}; see GET /languages"
-        ) from None
-    if language.code in codes:
-        return language.code
-    nearest = ", ".join(_shown(near.code) for near in languages.nearest(language, codes))
-    raise Refusal(
-        400,
-        f"{code(language.code)} ({language.name}) is not supported as a {side} language; "
-        f"nearest: {nearest}; see GET /languages",
-    )

@@ -10,8 +10,9 @@ from mmt import documents
 from mmt.documents import MarkedText
 from mmt.serve import text
 from mmt.serve.errors import Refusal
+from mmt.serve.language_names import AUTO, code
 from mmt.serve.limits import Limits
-from mmt.serve.models import AUTO, Models, Route, ServedModel, code
+from mmt.serve.models import Models, Route, ServedModel
 from mmt.serve.parameters import RequestParameters, UploadedFile
 from mmt.serve.scheduler import Sentence
 from mmt.serve.sentence_work import SentenceWork

@@ -1,21 +1,17 @@
-"""Which model translates, and the names of languages."""
+"""Which model translates."""
 
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from mmt import languages
 from mmt.documents import MarkedText, Tag
 from mmt.identify import IdentifierConfig
 from mmt.identify.training import train
 from mmt.run import Run
-from mmt.serve.errors import Refusal
-from mmt.serve.models import Models, Route, ServedModel, code, find, load
+from mmt.serve.models import Models, Route, ServedModel, load
 from mmt.translate import Glossary
 from mmt.translate.context import History
-from tests.helpers.serving import LANGUAGES, echo_translator, request, translate
+from tests.helpers.serving import echo_translator, request, translate
 from tests.mmt.identify import made_up
 from tests.mmt.translate.test_risk import CALIBRATION
 
@@ -78,28 +74,6 @@ def test_an_imported_model_has_the_languages_of_its_tags(echo):
     assert model.sources == model.targets == ("eng_Latn",)
     with pytest.raises(ValueError, match="neither its manifest nor its vocabulary names two"):
         Models([model])
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.sampled_from(languages.all_languages()))
-def test_every_code_and_name_of_a_served_language_finds_it(language):
-    for name in (language.code, language.bcp47, language.name):
-        assert find(name, [language.code, "eng_Latn"], "source") == language.code
-    assert find(code(language.code), [language.code], "source") == language.code
-
-
-@pytest.mark.parametrize(("name", "expected"), [("zt", "zho_Hant"), ("zh_hans", "zho_Hans")])
-def test_codes_of_other_programs(name, expected):
-    assert find(name, ["zho_Hans", "zho_Hant"], "source") == expected
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.text(max_size=60))
-def test_any_other_name_is_refused_in_few_words(name):
-    try:
-        find(name, LANGUAGES, "source")
-    except Refusal as error:
-        assert error.status == 400 and len(error.message) < 300
 
 
 def test_languages_are_identified_among_those_that_are_served(echo, serve_echo):
