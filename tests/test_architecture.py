@@ -28,7 +28,7 @@ DOORS = {
     "transformers": set(),
     "safetensors": {"mmt.convert.tensors"},
     "ctranslate2": {"mmt.convert.ctranslate2", "mmt.decoding.ctranslate2_search"},
-    "sentencepiece": {"mmt.data.vocabulary"},
+    "sentencepiece": {"mmt.data.vocabulary.sentencepiece_model", "mmt.data.vocabulary.training"},
     "sentencex": {"mmt.translate.sentences"},
     "sacrebleu": {"eval.metrics", "eval.testsets", "mmt.translate.retry", "tasks"},
     "apache_beam": {"mmt.translate.bulk.pipeline"},

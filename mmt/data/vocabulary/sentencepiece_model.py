@@ -1,4 +1,4 @@
-"""SentencePiece vocabularies: trained on a temperature-sampled stream, loaded, used. No TensorFlow.
+"""A SentencePiece model: encodes and decodes text. No TensorFlow.
 
 Ids are those of `seqio.SentencePieceVocabulary` for the same file. Text is not normalised:
 decode(encode(text)) == text for every text without U+2581, SentencePiece's sign for a space. Text
@@ -7,13 +7,9 @@ without a piece is encoded as bytes.
 
 import functools
 import hashlib
-import io
 import itertools
-import os
 import re
-import tempfile
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,31 +19,11 @@ import sentencepiece
 from jaxtyping import Bool
 
 from mmt import languages, suggest
-from mmt.data import mixing
-from mmt.data.corpora import Corpus
-from mmt.data.entries import MONOLINGUAL
-from mmt.data.pair import Pair
 
 PAD, EOS, UNK = 0, 1, 2  # as in T5, without BOS: decoders start with PAD
-SIDES = ("source", "target", "both")
 SENTINELS = 100  # number in a vocabulary for monolingual text, as in T5
-BACK_TRANSLATED = "<bt>"  # before a back-translated source (Caswell et al. 2019)
 _FEW = 32  # texts; fewer are encoded one by one, since a call for a list starts a thread
 _TAG = re.compile(r"<2([A-Za-z][\w-]*)>")
-
-
-def tag(target: str) -> str:
-    """Returns the tag of a target language: 'eng_Latn' -> '<2eng>'."""
-    return f"<2{target.split('_')[0]}>"
-
-
-def tag_of(corpus: Corpus, language: str) -> str:
-    """Returns the tag before the sources of a language's pairs.
-
-    It is that of the corpus's target. In a reversed corpus it is '<2srp_Latn>', with the script,
-    because a language may have two.
-    """
-    return f"<2{language}>" if corpus.reverse else tag(corpus.target)
 
 
 def sentinel(number: int) -> str:
@@ -56,90 +32,6 @@ def sentinel(number: int) -> str:
     As with tags, the literal text is also the sentinel.
     """
     return f"<extra_id_{number}>"
-
-
-def source_text(pair: Pair) -> str:
-    """Returns the source of a pair; with the tag '<bt> ' if it is back-translated: '<bt> Hallo'."""
-    return f"{BACK_TRANSLATED} {pair.source}" if pair.back_translated else pair.source
-
-
-def train(
-    texts: Iterable[str], path: Path, *, size: int, tags: Sequence[str], split_digits: bool = True
-) -> None:
-    """Trains a vocabulary of `size` pieces on `texts` and writes it to `path` atomically.
-
-    It is BPE with byte fallback (all 256 bytes are pieces), without normalisation and without a
-    leading space. Equal texts give equal files. If the texts have fewer distinct pieces than
-    `size`, the vocabulary is smaller, with a warning.
-
-    Args:
-      texts: the training texts.
-      path, size: the SentencePiece model, and its number of pieces.
-      tags: separate pieces: a literal `<2eng>` in a text is encoded as the tag, and decodes to it.
-      split_digits: whether the digits 0-9 are single pieces, so that numbers share pieces.
-
-    Raises:
-      ValueError: no text, or a size too small for the bytes and letters; the message has a
-        sufficient size.
-    """
-    sentences = list(texts)  # C++ would lose errors of an iterator
-    if not any(map(str.strip, sentences)):
-        raise ValueError(f"no text to train the vocabulary {path} on")
-    model = io.BytesIO()
-    try:
-        sentencepiece.set_min_log_level(2)
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences),
-            model_writer=model,
-            model_type="bpe",
-            vocab_size=size,
-            hard_vocab_limit=False,
-            pad_id=PAD,
-            eos_id=EOS,
-            unk_id=UNK,
-            bos_id=-1,
-            user_defined_symbols=list(tags),
-            byte_fallback=True,
-            character_coverage=0.9999,
-            split_digits=split_digits,
-            normalization_rule_name="identity",
-            remove_extra_whitespaces=False,
-            add_dummy_prefix=False,
-            num_threads=2,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        raise ValueError(_explain(str(error), size, path)) from error
-    _write(path, model.getvalue())
-    if (pieces := Vocabulary.load(path).size) < size:
-        warnings.warn(
-            f"{path}: the texts have only {pieces} pieces, so the vocabulary has fewer than {size}",
-            stacklevel=2,
-        )
-
-
-def training_texts(
-    corpus: Corpus, *, side: str, temperature: float = 5.0, limit: int = 60_000
-) -> Iterator[str]:
-    """Yields about `limit` training texts, with languages sampled by n^(1/temperature).
-
-    No pair is repeated; a language's pairs are taken evenly from its files.
-
-    Args:
-      side: 'source' (texts as they are encoded, with the tag), 'target', or 'both' (two texts per
-        pair, and half as many monolingual texts as pairs, if the corpus has any).
-    """
-    if side not in SIDES:
-        near = suggest.hint(side, SIDES, cutoff=0.0)
-        raise ValueError(f"side is {side!r}, it must be one of {SIDES}{near}")
-    for pair in _sample_pairs(corpus, "train", temperature, limit):
-        if side != "target":
-            yield f"{tag_of(corpus, pair.language)} {source_text(pair)}"
-        if side != "source":
-            yield pair.target
-    if side == "both" and corpus.monolingual:
-        texts = _sample_pairs(corpus, MONOLINGUAL, temperature, limit // 2)
-        yield from (text.target for text in texts)
 
 
 class Vocabulary:
@@ -307,40 +199,6 @@ class Tokeniser:
         return list(zip(*ids, *columns, strict=True))
 
 
-def find_tag(vocabulary: Vocabulary, language: str, *, trained: str = "") -> str:
-    """Returns the tag of `language` as the vocabulary spells it: '<2eng>' or '<2en>' for 'English'.
-
-    Args:
-      vocabulary: the model's source vocabulary.
-      language: by any name.
-      trained: FLORES code of a target language of the model, whose tag has no script: with
-        'srp_Latn' the tag '<2srp>' means Latin script.
-
-    Raises:
-      ValueError: there is no such tag; the message has the nearest.
-    """
-    literal_tag = f"<2{language}>"
-    if literal_tag in vocabulary.tags and vocabulary.tags[literal_tag] is None:
-        return literal_tag  # a tag that `languages` does not know
-    codes_by_tag = {piece: code for piece, code in vocabulary.tags.items() if code}
-    if trained and vocabulary.has(tag(trained)):
-        codes_by_tag[tag(trained)] = trained
-    target = languages.find(language)
-    if tags := [piece for piece, code in codes_by_tag.items() if code == target.code]:
-        return min(tags, key=lambda piece: (piece != literal_tag, len(piece), piece))
-    codes = sorted(set(codes_by_tag.values()))
-    labels = {code: f"{languages.find(code).name} ({code})" for code in codes}
-    if len(labels) > 12:
-        by_name = {languages.find(code).name: label for code, label in labels.items()}
-        hint = suggest.hint(target.name, by_name, 3, cutoff=0.0, show=by_name.__getitem__)
-        listed = f"{len(labels)} languages{hint}"
-    else:
-        listed = ", ".join(labels.values()) or "languages that its vocabulary has no tag for"
-    raise ValueError(
-        f"target language {target.code} ({target.name}): the model translates only into {listed}"
-    )
-
-
 @functools.lru_cache(maxsize=4)
 def _load_cached(path: Path) -> Vocabulary:
     return Vocabulary.load(path)
@@ -356,44 +214,3 @@ def _code_or_none(name: str) -> str | None:
         return languages.find(name).code
     except ValueError:  # a language that the table does not have
         return None
-
-
-def _sample_pairs(corpus: Corpus, split: str, temperature: float, limit: int) -> Iterator[Pair]:
-    codes = corpus.monolingual if split == MONOLINGUAL else corpus.languages
-    counts = {code: count for code in codes if (count := corpus.count(code, split))}
-    for code, quota in quotas(counts, temperature, limit).items():
-        for index, pair in enumerate(corpus.pairs(code, split)):
-            if (index + 1) * quota // counts[code] > index * quota // counts[code]:
-                yield pair
-
-
-def quotas(counts: Mapping[str, int], temperature: float, limit: int) -> dict[str, int]:
-    """Returns the number of pairs of each language, with sum `limit`; no pair is repeated."""
-    if limit >= sum(counts.values()):
-        return dict(counts)
-    rates = mixing.mixing_rates(counts, temperature, max_epochs=1.0, examples=limit)
-    return {code: min(counts[code], round(rates[code] * limit) or 1) for code in counts}
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Writes a file atomically; an OSError names the path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except OSError as error:
-        Path(name).unlink(missing_ok=True)
-        raise OSError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _explain(message: str, size: int, path: Path) -> str:
-    """Returns SentencePiece's message with a suggestion."""
-    if too_small := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return (
-            f"{path}: a vocabulary of {size} pieces is too small: bytes, tags and the letters of "
-            f"the texts alone are {too_small[1]}; choose a larger size"
-        )
-    return f"{path}: SentencePiece cannot train a vocabulary of {size} pieces: {message}"
