@@ -151,7 +151,10 @@ def test_stopped_and_started_again_is_bit_identical_and_holds_no_teacher(
     ("side", "size", "words"),
     [
         ("target", 20, ["target vocabulary (aaaa)", "(bbbb)", "by sequence"]),
-        ("source", 20, ["source vocabulary (aaaa)", "(bbbb)", "VOCABULARY_FROM"]),
+        pytest.param(
+            "source", 20, ["source vocabulary (aaaa)", "(bbbb)", "VOCABULARY_FROM"],
+            marks=pytest.mark.slow,
+        ),
         ("", 24, ["logits of 20 pieces", "of 24"]),
     ],
 )
@@ -241,6 +244,7 @@ def test_a_teacher_that_routes_by_language_is_given_that_of_each_line(toy_corpus
     assert translator.languages == [code for code in corpus.languages for _ in range(50)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("languages", [("aaa_Latn", "bbb_Latn", "ccc_Latn"), ("aaa_Latn",) * 3])
 def test_a_teacher_that_routes_by_language_has_the_students_languages(
     tmp_path, toy_program, toy_trained, toy_batches, languages

@@ -75,6 +75,7 @@ def test_upcycled_gives_the_dense_models_logits(
     assert np.abs(weights[0] - weights[1]).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_upcycling_with_a_shared_mlp_gives_the_dense_models_logits(
     tmp_path, toy_program, toy_trained, toy_batches
 ):
@@ -141,7 +142,10 @@ def test_a_student_of_another_vocabulary_keeps_its_own_embeddings(
          ["source_embed/embedding: (20, 16), in the model (24, 16)"]),
         ({}, {}, initial.upcycled, ["a model with experts"]),
         ({"moe_period": 2}, {"moe_period": 2}, initial.upcycled, ["has experts already"]),
-        ({"moe_period": 2}, {"emb_dim": 32}, initial.shared, ["encoder/0/mlp/wo", "query"]),
+        pytest.param(
+            {"moe_period": 2}, {"emb_dim": 32}, initial.shared, ["encoder/0/mlp/wo", "query"],
+            marks=pytest.mark.slow,
+        ),
     ],
 )  # fmt: skip
 def test_a_model_that_does_not_fit_is_named_before_anything_is_written(

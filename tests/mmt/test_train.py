@@ -270,6 +270,7 @@ class ToyCorpora(ToyBatches):
         return batch
 
 
+@pytest.mark.slow
 def test_losses_by_corpus_change_no_number_of_training(tmp_path, toy_program, toy_batches):
     program = toy_program(languages_every=5)
     plain = train.train(program, toy_batches(), model_dir=str(tmp_path / "plain"), steps=10)

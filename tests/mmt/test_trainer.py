@@ -19,7 +19,7 @@ def by_language(logits, padding_mask, **options):
     return moe.switch_top1(logits, padding_mask, **options | {"capacity_factor": 4.0})
 
 
-@pytest.mark.parametrize("routing", ["dense", "language"])
+@pytest.mark.parametrize("routing", ["dense", pytest.param("language", marks=pytest.mark.slow)])
 def test_microbatches_sum_to_the_same_gradient(toy_program, toy_batches, routing):
     """Without dropout a batch cut in 4 gives the same parameters up to rounding."""
     batch = next(toy_batches())
@@ -97,6 +97,7 @@ def aligned_batches(toy_batches):
     return Aligned
 
 
+@pytest.mark.slow
 def test_guided_attention_is_learnt_fast(tmp_path, toy_program, toy_batches, aligned_batches):
     """The true alignments halve the alignment loss, and the model learns its task earlier."""
     rows = {}

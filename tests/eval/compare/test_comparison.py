@@ -45,6 +45,7 @@ def test_it_starts_fast(made_run):
     assert done.returncode == 0, done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_two_trained_runs(toy_run, dense_toy_run):
     """One has experts and 40 steps, the other none and 200; their data are equal."""
     made = compare.compare([toy_run, dense_toy_run])

@@ -48,7 +48,9 @@ def test_an_unknown_step_is_an_error_with_the_known_ones(tmp_path, toy_program, 
         checkpoint.restore_params(tmp_path, program.shapes(3).params, step=2)
 
 
-@pytest.mark.parametrize("damage", ["metadata cut", "arrays cut", "gone"])
+@pytest.mark.parametrize(
+    "damage", ["metadata cut", "arrays cut", pytest.param("gone", marks=pytest.mark.slow)]
+)
 def test_with_any_damage_training_resumes_and_translating_is_an_error(
     tmp_path, toy_program, toy_batches, capsys, damage
 ):

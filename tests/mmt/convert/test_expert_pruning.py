@@ -131,6 +131,7 @@ def test_a_smaller_mixture_has_the_experts_with_most_gates(name, runs, corpus, t
     assert isinstance(line.text, str)
 
 
+@pytest.mark.slow
 def test_languages_that_share_no_experts_keep_their_routes(runs, corpus, tmp_path):
     """French and Swahili have the same two experts, German others: two, then all that are used."""
     run, out = runs("language"), tmp_path / "out"

@@ -45,7 +45,14 @@ def logits(directory, language):
         return hf_runs.logits(model, params, language)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form",
+    [
+        "top-2", "shared", "decoder, wide",
+        *(pytest.param(form, marks=pytest.mark.slow)
+          for form in ("top-1", "narrow", "masked", "bias", "decoder")),
+    ],
+)  # fmt: skip
 def test_the_dense_model_has_the_logits_of_its_language(form, tmp_path):
     routing, experts = FORMS[form]
     whole = make_expert_run(tmp_path / "run", routing, experts)
@@ -70,6 +77,7 @@ def test_the_dense_model_can_be_exported(run, tmp_path):
         ctranslate2.export(run, tmp_path / "none")
 
 
+@pytest.mark.slow
 def test_languages_with_one_routing_fit_together(run, tmp_path, mmt_command):
     out = tmp_path / "out"
     done = mmt_command("extract", "--model", run, "--languages", "swh,French", "--out", out)

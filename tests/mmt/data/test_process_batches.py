@@ -64,7 +64,7 @@ def assert_go_on_alike(one, other, count):
         assert one.get_state() == other.get_state()
 
 
-@pytest.mark.parametrize("workers", [1, 3, 20])
+@pytest.mark.parametrize("workers", [1, 3, pytest.param(20, marks=pytest.mark.slow)])
 def test_batches_and_states_are_those_of_a_thread(batches, workers):
     alone, shared = batches(), batches(workers=workers)
     assert alone.get_state() == shared.get_state()

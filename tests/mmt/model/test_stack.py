@@ -50,6 +50,7 @@ def test_a_bias_in_every_layer_is_that_of_the_stack_where_all_are_equal():
     assert float(jnp.abs(changed - expected).max()) > 1e-3
 
 
+@pytest.mark.slow
 def test_dropout_inside_mlps_may_have_a_rate_of_its_own():
     """None is dropout_rate. Only layers without experts have it: with experts in all, none has."""
 
@@ -71,6 +72,7 @@ def test_dropout_inside_mlps_may_have_a_rate_of_its_own():
     np.testing.assert_array_equal(logits(**experts), logits(activation_dropout=0.5, **experts))
 
 
+@pytest.mark.slow
 def test_unrolled_layers_are_the_same_model():
     """The same parameters, their gradients, dropout masks and decoding, with experts too."""
     config = dataclasses.replace(
@@ -178,7 +180,8 @@ def test_word_dropout_takes_whole_words_of_its_side_in_training_alone(side):
     )
 
 
-@pytest.mark.parametrize("moe_period", [0, 2])  # 0: scanned; 2: a scanned block, and a remainder
+# 0: scanned; 2: a scanned block, and a remainder
+@pytest.mark.parametrize("moe_period", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_alignment_loss_is_that_of_the_layer(moe_period):
     """A change of a layer's queries changes the loss of this layer, and of no earlier one."""
     moe = MoeConfig(num_experts=2, group_size=8)

@@ -70,7 +70,7 @@ def test_the_batch_is_the_pipelines():
     assert set(trainer.FEATURES) <= shapes.keys()
 
 
-@pytest.mark.parametrize("decode", [False, True])
+@pytest.mark.parametrize("decode", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_model_that_routes_by_language_is_planned(monkeypatch, decode):
     monkeypatch.setattr(compile, "_devices", lambda machine, topology: jax.devices()[:1])
     monkeypatch.setattr(compile, "_compiled", lambda traced: {})

@@ -46,7 +46,7 @@ def received(made: mesh_cost.MeshCost) -> dict[str, int]:
     return dict(total)
 
 
-@pytest.mark.parametrize("remat", ["full", "minimal"])
+@pytest.mark.parametrize("remat", [pytest.param("full", marks=pytest.mark.slow), "minimal"])
 def test_flops_are_those_of_the_traced_step(remat):
     """In float32: a CPU's own products in bfloat16 are recomputed as a whole."""
     bindings = [*SIZES, f"transformer.Config.remat='{remat}'", "transformer.Config.dtype='float32'"]

@@ -97,7 +97,7 @@ def test_scripts_without_spaces_have_no_word_boundaries():
     assert sources(parsed, "कला") == [] and sources(parsed, "कल") == ["कल"]
 
 
-@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("beam", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_translations_contain_the_terms_of_their_lines_only(translator, beam):
     parsed = Glossary.parse("drei\tTuesday|three\nvier\tzehn Montag\n")
     lines = ["eins zwei", "drei eins", "vier drei", "", "vier", "drei, drei"]

@@ -98,7 +98,9 @@ def test_only_many_languages_have_a_sliding_mean(count, slides):
 
 @pytest.mark.parametrize("width", [drawing.WIDE, drawing.NARROW])
 @pytest.mark.parametrize("systems", [("moe",), ("dense", "moe"), tuple("abcdefg")])
-@pytest.mark.parametrize("count", [7, 12, 30, 70])
+@pytest.mark.parametrize(
+    "count", [7, *(pytest.param(count, marks=pytest.mark.slow) for count in (12, 30)), 70]
+)
 def test_no_part_of_a_figure_is_cut(width, systems, count):
     rows, analyses = made_up(count, systems)
     (comparison,) = compare(rows)

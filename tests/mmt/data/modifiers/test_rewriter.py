@@ -189,6 +189,7 @@ def test_only_seed_and_draw_decide(cached):
         stream(cached, ALL | {"typos": 0.3}).set_state(state)
 
 
+@pytest.mark.slow
 def test_a_stage_in_steps_foresees_what_modifiers_do_to_lengths(cached):
     """Sentences twice as long, half as many per row: about 60 steps, as without modifiers."""
     merged = Stage({"steps": 60}, Mixing(languages=["deu"]), {"merged": 1.0})
