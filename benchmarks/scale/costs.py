@@ -23,6 +23,7 @@ from mmt.data import cache, corpora, mixing, pipeline, vocabulary
 from mmt.data.cache import longest, records
 from mmt.data.cache.manifest import Manifest
 from mmt.data.cleaning import corpus_rules, rules
+from mmt.data.mixture_sampler import MixtureSampler
 from mmt.data.pair import Pair
 
 Values = dict[str, float]
@@ -220,7 +221,7 @@ def mixing_of(count: int, pairs: int, temperature: float = 5.0, batches: int = 2
     names = [f"l{number}" for number in range(count)]
     rates = mixing.mixing_rates(made_up.sizes(pairs, count, names), temperature)
     before, began = _held(), time.process_time()
-    sampler = mixing.MixtureSampler(list(rates.values()))
+    sampler = MixtureSampler(list(rates.values()))
     start = time.process_time() - began
     each = 4 * ROWS  # examples of a batch
     began = time.process_time()

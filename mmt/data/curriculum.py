@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from mmt.data.mixing import Mixing, MixtureSampler
+from mmt.data.mixing import Mixing
+from mmt.data.mixture_sampler import MixtureSampler
 from mmt.data.stages import Number, Stage, check_stages, epochs_of, stage_rates
 
 

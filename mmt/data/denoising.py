@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Bool, Int
 
-from mmt.data.mixing import uniform
+from mmt.data.mixture_sampler import uniform
 
 Ids = list[int]
 

@@ -143,7 +143,7 @@ def eval_batches(
 class TrainBatches:
     """An iterator of batches with exact state; `train_batches` makes it.
 
-    `mixing.MixtureSampler` draws languages, and each language's examples are in random order. Draw
+    `MixtureSampler` draws languages, and each language's examples are in random order. Draw
     i goes to virtual shard i % n, which packs its draws into rows. Row r of the stream is the next
     row of virtual shard r % n; in a batch the rows of a shard are adjacent. So the rows depend on
     neither batch size nor number of processes, only on the number of shards n.

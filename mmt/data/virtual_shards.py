@@ -16,7 +16,8 @@ from jaxtyping import Bool, Int
 
 from mmt.data.cache import records
 from mmt.data.curriculum import CurriculumSampler
-from mmt.data.mixing import is_monolingual, permute
+from mmt.data.mixing import is_monolingual
+from mmt.data.mixture_sampler import permute
 from mmt.data.modifiers import Change, Changes, Ids, Rewriter
 from mmt.data.packing import PackedExample, Packer, Row
 from mmt.data.split import Split

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Int
 from mmt import suggest
 from mmt.data import mixing
 from mmt.data.cache import Cache
+from mmt.data.mixture_sampler import uniform
 from mmt.data.modifiers import romanise
 from mmt.data.modifiers.bpe_dropout import BpeDropout
 from mmt.data.modifiers.texts import (
@@ -101,7 +102,7 @@ class Rewriter:
     ) -> Bool[np.ndarray, "kinds n"]:
         """Returns which modifiers are applied to each draw."""
         key = np.array(self._keys[:-1], np.uint64)[:, None]
-        return mixing.uniform(draws.astype(np.uint64) ^ key) < self._odds[:, languages]
+        return uniform(draws.astype(np.uint64) ^ key) < self._odds[:, languages]
 
     def merged(self, chosen: Bool[np.ndarray, "kinds n"]) -> Int[np.ndarray, "_"]:
         """Returns the examples that need the next one of their language."""
@@ -116,7 +117,7 @@ class Rewriter:
         if CONTEXT not in self._kinds:
             return np.zeros(len(draws), np.int64)
         key = np.uint64(self._keys[-1])
-        lines = 1 + (mixing.uniform(draws.astype(np.uint64) ^ key) * self._context_lines)
+        lines = 1 + (uniform(draws.astype(np.uint64) ^ key) * self._context_lines)
         return np.where(chosen[self._kinds.index(CONTEXT)], lines.astype(np.int64), 0)
 
     def rewrite(

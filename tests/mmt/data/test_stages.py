@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmt import distributed
-from mmt.data import mixing, pipeline
+from mmt.data import pipeline
 from mmt.data.curriculum import CurriculumSampler
 from mmt.data.mixing import Mixing
+from mmt.data.mixture_sampler import MixtureSampler
 from mmt.data.stages import Stage, planned_stages
 from tests.helpers.streams import LENGTHS, examples_of, part, write_cache
 
@@ -44,7 +45,7 @@ def test_each_stage_continues_the_epochs_of_the_stage_before(past, last, draw):
     expected = []
     for number, (mixture, length) in enumerate([*past, (last, max(3000 - sum(ends), 0))]):
         rates = {code: share for code, share in mixture.rates(COUNTS).items() if share}
-        drawn_components = mixing.MixtureSampler(list(rates.values())).at(np.arange(length))[0]
+        drawn_components = MixtureSampler(list(rates.values())).at(np.arange(length))[0]
         order = [list(rates)[i] for i in drawn_components]
         for code in order:
             expected.append((CODES.index(code), came[code], number))
@@ -61,7 +62,7 @@ def test_each_stage_continues_the_epochs_of_the_stage_before(past, last, draw):
 
 def test_a_single_stage_equals_no_stages():
     shares = Mixing(3.0).rates(COUNTS)
-    plain = mixing.MixtureSampler(list(shares.values())).at(np.arange(5000))
+    plain = MixtureSampler(list(shares.values())).at(np.arange(5000))
     ours = CurriculumSampler([Stage(mixing=Mixing(3.0))], COUNTS).at(np.arange(5000))
     for batch, staged in zip(plain, ours[:2], strict=True):
         np.testing.assert_array_equal(batch, staged)
