@@ -1,13 +1,7 @@
 """A dirty corpus of 12 languages, cleaned: counts that the maker of the dirt knows."""
 
 import dataclasses
-import errno
-import json
-import os
 import re
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,37 +9,7 @@ import pytest
 from mmt.cli import main
 from mmt.data import corpora
 from mmt.data.cleaning import prepare, rulebook, rules
-from mmt.data.pair import SPLITS
-from mmt.system import atomic, text_lines
-from tests.helpers import dirty
-
-FEW = ("deu_Latn", "tha_Thai", "arb_Arab")
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The dirty corpus, the expected counts, its cleaned folder and the report."""
-    root = tmp_path_factory.mktemp("dirty")
-    expected = dirty.make(root / "dirty")
-    corpus = corpora.load(root / "dirty")
-    report = prepare.prepare(corpus, root / "clean", processes=1)
-    return corpus, expected, root / "clean", report
-
-
-@pytest.fixture
-def few(tmp_path):
-    """A smaller dirty corpus of three languages."""
-    dirty.make(tmp_path / "dirty", clean=110, codes=FEW)
-    return corpora.load(tmp_path / "dirty")
-
-
-def files(folder):
-    """Every file of a folder, and what it holds."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+from tests.mmt.data.cleaning import files, prepared_raw
 
 
 def test_the_counts_are_those_of_the_dirt(made):
@@ -64,37 +28,6 @@ def test_the_counts_are_those_of_the_dirt(made):
         )
 
 
-def test_the_cleaned_corpus_loads_and_every_pair_is_traced(made):
-    corpus, _, out, report = made
-    clean = corpora.load(out)
-    clean.validate()
-    assert (clean.name, clean.target) == (corpus.name, corpus.target)
-    assert clean.languages == corpus.languages
-    for code in corpus.languages:
-        raw = {(pair.corpus, pair.line): pair for pair in prepared_raw(corpus, code)}
-        assert clean.entries(code, "train") == corpus.entries(code, "train")
-        origin = [
-            (name, int(line))
-            for place, name in enumerate(clean.entries(code, "train"))
-            for line in text_lines.read(out / f"train/{code}.{place}-{name}.lines.zst")
-        ]
-        pairs = list(clean.pairs(code, "train"))
-        assert len(origin) == len(set(origin)) == len(pairs)
-        assert [pair.corpus for pair in pairs] == [name for name, _ in origin]
-        same = sum(pair[:2] == raw[at][:2] for pair, at in zip(pairs, origin, strict=True))
-        tallies = [report.tallies[code, name] for name in clean.entries(code, "train")]
-        changed = sum(sum(tally.changed.values()) for tally in tallies)
-        assert len(pairs) - same == changed
-        for split in SPLITS[1:]:
-            cleaned, before = clean.pairs(code, split), corpus.pairs(code, split)
-            assert [pair[:2] for pair in cleaned] == [pair[:2] for pair in before]
-
-
-def prepared_raw(corpus, code):
-    for place in range(len(corpus.entries(code, "train"))):
-        yield from prepare.cascade.entry_pairs(corpus, code, "train", place)
-
-
 def test_the_same_command_changes_nothing_and_another_is_refused(made):
     corpus, _, out, report = made
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
@@ -107,111 +40,6 @@ def test_the_same_command_changes_nothing_and_another_is_refused(made):
     (out.parent / "mine/file").write_text("mine")
     with pytest.raises(ValueError, match="is no cleaned corpus"):
         prepare.prepare(corpus, out.parent / "mine")
-
-
-def test_processes_change_nothing(few, tmp_path):
-    for processes in (1, 2):
-        prepare.prepare(few, tmp_path / str(processes), processes=processes)
-    assert files(tmp_path / "1") == files(tmp_path / "2")
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from mmt.data import corpora
-from mmt.data.cleaning import prepare
-real, calls = getattr(prepare, sys.argv[3]), []
-def dying(*given, **named):
-    if len(calls) == int(sys.argv[4]):
-        os.kill(os.getpid(), signal.SIGKILL)
-    calls.append(given)
-    return real(*given, **named)
-setattr(prepare, sys.argv[3], dying)
-prepare.prepare(corpora.load(sys.argv[1]), Path(sys.argv[2]), processes=1)
-"""
-
-
-@pytest.mark.parametrize(
-    ("where", "times"), [("_finish", 7), pytest.param("write_json", 16, marks=pytest.mark.slow)]
-)
-def test_a_killed_run_is_resumed(few, tmp_path, where, times, monkeypatch):
-    """SIGKILL while a file is written leaves no part of it; finished files are not cleaned again.
-    """
-    prepare.prepare(few, tmp_path / "whole", processes=1)
-    arguments = [sys.executable, "-c", KILLED, str(few.root), str(tmp_path / "out"), where]
-    done = subprocess.run([*arguments, str(times)], check=False, env=os.environ)
-    assert done.returncode == -signal.SIGKILL
-    assert not (tmp_path / "out").exists()
-    left = list(tmp_path.glob(".out.*.unfinished/part/*.json"))
-    assert left
-    work = []
-    original = prepare.Cleaner
-    monkeypatch.setattr(prepare, "Cleaner", lambda *given: work.append(given) or original(*given))
-    prepare.prepare(few, tmp_path / "out", processes=1)
-    assert len(work) < 6 + 6 + 2 * 6  # of train, of the others, of train once more
-    assert files(tmp_path / "out") == files(tmp_path / "whole")
-    assert not list(tmp_path.glob(".out.*"))
-
-
-def test_rules_that_leave_nothing_are_an_error_and_write_nothing(few, tmp_path):
-    book = rulebook.Rulebook({"": {"length": {"characters": (900, 901)}}}, {"": ""})
-    with pytest.raises(ValueError, match=r"drop all pairs of the corpus dirty: length: short \d+"):
-        prepare.prepare(few, tmp_path / "out", book=book, processes=1)
-    assert os.listdir(tmp_path) == ["dirty"]
-
-
-def test_a_language_without_remaining_pairs_is_left_out_and_named(few, tmp_path):
-    levels = {"": {}, "language.deu_Latn": {"length": {"characters": (900, 901)}}}
-    book = rulebook.Rulebook(levels, dict.fromkeys(levels, ""))
-    with pytest.warns(UserWarning, match="drop all pairs of deu_Latn"):
-        prepare.prepare(few, tmp_path / "out", book=book, processes=1)
-    clean = corpora.load(tmp_path / "out")
-    assert clean.languages == ("arb_Arab", "tha_Thai")
-
-
-def test_a_full_disk_is_named_and_what_is_finished_is_kept(few, tmp_path, monkeypatch):
-    original = atomic.zstandard.open
-
-    class Full:
-        def write(self, _):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        def close(self):
-            pass
-
-    def opened(path, mode):
-        return Full() if "/train/tha" in str(path) else original(path, mode)
-
-    monkeypatch.setattr(atomic.zstandard, "open", opened)
-    with pytest.raises(OSError, match=r"cannot write .*tha_Thai.*: No space left"):
-        prepare.prepare(few, tmp_path / "out", processes=1)
-    assert not (tmp_path / "out").exists() and list(tmp_path.glob(".out.*/joined/*.json"))
-    monkeypatch.undo()
-    assert prepare.prepare(few, tmp_path / "out", processes=1).kept
-
-
-def test_ids_of_a_multi_way_corpus_stay(tmp_path):
-    (tmp_path / "raw").mkdir()
-    for side in ("de", "en"):
-        text = "".join(f"GEN.1.{n}\t{side} verse {n} of them\n" for n in range(9))
-        (tmp_path / f"raw/{side}.tsv").write_text(text)
-    (tmp_path / "raw/corpus.toml").write_text(
-        'name = "verses"\n[train]\nde = { source = "de.tsv", target = "en.tsv", join = "id" }\n'
-    )
-    corpus = corpora.load(tmp_path / "raw")
-    prepare.prepare(corpus, tmp_path / "out", processes=1)
-    clean = list(corpora.load(tmp_path / "out").pairs("de", "train"))
-    assert [pair[:2] + pair[-1:] for pair in clean] == [
-        pair[:2] + pair[-1:] for pair in corpus.pairs("de", "train")
-    ]
-
-
-def test_a_fault_of_the_text_ends_the_work_and_leaves_nothing(few, tmp_path):
-    path = next((few.root / "train").glob("deu*.tsv"))
-    path.write_bytes(path.read_bytes() + b"\xff\t\n")
-    with pytest.raises(ValueError, match=rf"{path.name}:\d+: not UTF-8"):
-        prepare.prepare(few, tmp_path / "out", processes=1)
-    assert os.listdir(tmp_path) == ["dirty"]
 
 
 def test_cleaned_is_made_once_by_the_description_s_own_rules(few, tmp_path, monkeypatch):
@@ -309,60 +137,6 @@ def test_every_rule_is_described():
     for name, rule in rulebook.RULES.items():
         assert rule.__doc__, name
     assert dataclasses.fields(rulebook.Rulebook) and rules.Dropped("a").detail == ""
-
-
-@pytest.mark.parametrize("ids", [False, True])
-def test_a_dropped_line_ends_a_document(tmp_path, ids):
-    """Cleaned lines are neighbours only if they were; documents stay apart."""
-    folder = tmp_path / "talks"
-    folder.mkdir()
-    letters = "ab?cd\nef\n"  # `?` is dropped, an empty line ends a document
-    sources = ["" if c == "\n" else "1" if c == "?" else f"das Wort {c}" for c in letters]
-    targets = ["" if c == "\n" else "2" if c == "?" else f"the word {c}" for c in letters]
-    for name, side in (("de", sources), ("en", targets)):
-        lines = [f"{i}\t{text}" if text and ids else text for i, text in enumerate(side)]
-        kept = [line for line in lines if line or not ids or name == "de"]
-        (folder / name).write_text("\n".join(kept) + "\n")
-    join = ', join = "id"' * ids
-    (folder / "corpus.toml").write_text(
-        f'[train]\ndeu = {{ source = "de", target = "en"{join}, documents = true }}\n'
-        "[clean]\nlength = { characters = [5, 1000] }\n"
-    )
-    corpus = corpora.load(folder)
-    prepare.prepare(corpus, tmp_path / "clean", processes=1)
-    cleaned = corpora.load(tmp_path / "clean")
-    read = [(pair.source[-1], pair.follows) for pair in cleaned.pairs("deu", "train")]
-    assert read == [("a", False), ("b", True), ("c", False), ("d", True), ("e", False), ("f", True)]
-    assert [pair.follows for pair in corpus.pairs("deu", "train")].count(True) == 5
-
-
-def test_keys_of_a_catalogue_are_no_ids(tmp_path):
-    """Plural forms share a key, and keys may have tabs and line breaks."""
-    for language, texts in (("de", ["ein Hund", "viele Hunde", "Maus"]),
-                            ("en", ["one dog", "many dogs", "mouse"])):  # fmt: skip
-        keys = ["a_one", "a_other", "b\tc\nd"]
-        content = json.dumps(dict(zip(keys, texts, strict=True)))
-        (tmp_path / f"{language}.json").write_text(content)
-    (tmp_path / "corpus.toml").write_text(
-        '[train]\nde = { source = "de.json", target = "en.json" }\n'
-    )
-    book = rulebook.Rulebook({"": {"length": True}}, {"": "r.toml:1"})
-    prepare.prepare(corpora.load(tmp_path), tmp_path / "out", book=book, processes=1)
-    clean = corpora.load(tmp_path / "out")
-    assert [pair[:2] for pair in clean.pairs("de", "train")] == [
-        ("ein Hund", "one dog"), ("viele Hunde", "many dogs"), ("Maus", "mouse")
-    ]  # fmt: skip
-
-
-def test_a_cleaned_corpus_keeps_domain_and_licence(tmp_path):
-    (tmp_path / "a.tsv").write_text("ein Hund\tone dog\n")
-    facts = 'domain = "tales"\nlicence = "CC BY-SA \u201c4.0\u201d"\n'
-    (tmp_path / "corpus.toml").write_text(f'{facts}[train]\nde = "a.tsv"\n', "utf-8")
-    corpus = corpora.load(tmp_path)
-    prepare.prepare(corpus, tmp_path / "out", processes=1)
-    clean = corpora.load(tmp_path / "out")
-    assert (clean.domain, clean.licence) == (corpus.domain, corpus.licence)
-    assert (clean.domain, clean.licence) == ("tales", "CC BY-SA \u201c4.0\u201d")
 
 
 def test_a_nul_that_no_rule_removes_drops_its_pair(tmp_path):
