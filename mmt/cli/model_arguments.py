@@ -1,4 +1,4 @@
-"""The commands that convert and change models, and their flags; `commands.py` runs them."""
+"""The commands that convert and change models, and their flags; `model_commands.py` runs them."""
 
 import argparse
 from typing import Any

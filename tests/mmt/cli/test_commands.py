@@ -26,12 +26,6 @@ OLD = Path(__file__).resolve().parents[2] / "data/old_run"
         ("report --train study.gin --out x", "the study names all files"),
         ("data prepare", "expected CORPUS and --out DIR, or --gin_file FILE"),
         ("data prepare cldr", "expected --out DIR, or --explain"),
-        (f"extract --model {OLD}/toy --languages= --out o", "does not route by language"),
-        (f"extract --model {OLD}/toy --pieces x --experts 2 --out o", "--experts belongs to"),
-        (f"extract --model {OLD}/toy --pieces x --corpus c --out o", "--corpus belongs to"),
-        (f"extract --model {OLD}/toy --languages deu --gin.Pruning.lines=3 --out o", "lines=3 bel"),
-        (f"extract --model {OLD}/toy --pieces x --gin.Pruning.lines=3 --out o", "lines=3 bel"),
-        ("import hf folder --out x --vocabulary v.model", "contains its vocabulary"),
     ],
 )
 def test_flags_that_do_not_belong_together_are_refused(line, message, capsys):

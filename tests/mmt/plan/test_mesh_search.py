@@ -100,9 +100,6 @@ def test_what_limits_a_step_sums_to_it(gshard):
         (["--topology", "cpu:8"], "no forecast for CPUs"),
         (["--topology", "gpu:8", "--search", "2"], "--search 0 ranks by shapes"),
         (["--topology", "v4:2x2x1", "--search", "-1"], "allowed: 0 or more"),
-        (["--topology", "v4:2x2x1", "--compare"], "omit --compare"),
-        (["--topology", "v4:2x2x1", "--run"], "omit --run"),
-        (["--params"], "omit --params"),
     ],
 )
 def test_searches_that_cannot_be_made_are_errors(flags, message, capsys):

@@ -177,14 +177,6 @@ def test_the_command_prints_a_table_and_json(capsys, counts):
     assert printed == {key: sum(part[key] for part in parts.values()) for key in printed}
 
 
-def test_a_model_is_enough_and_a_run_may_stand_before_it(capsys):
-    flags = [f"--gin_file=gin_configs/{f}.gin" for f in ("runs/train", "models/tiny")]
-    assert main.main(["plan", "--params", *flags]) == 0
-    with_run = capsys.readouterr().out
-    assert main.main(["plan", "--params", flags[1]]) == 0
-    assert capsys.readouterr().out == with_run
-
-
 def test_what_is_no_model_has_no_parameters(as_users_have_it):
     with pytest.raises(ValueError, match="MODEL is 3; allowed: a transformer.Transformer"):
         parameters.count(3)
