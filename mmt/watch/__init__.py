@@ -4,6 +4,7 @@
 """
 
 from mmt.watch.export import export
-from mmt.watch.watched_run import WatchedRun, named, open_runs
+from mmt.watch.run_files import named
+from mmt.watch.watched_run import WatchedRun, open_runs
 
 __all__ = ["WatchedRun", "export", "named", "open_runs"]

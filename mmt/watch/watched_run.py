@@ -1,7 +1,6 @@
 """`WatchedRun`: all that the page shows of a run, from the files of its directory."""
 
 import math
-import re
 import threading
 import time
 from collections.abc import Sequence
@@ -12,17 +11,14 @@ import numpy as np
 from jaxtyping import Float
 
 from mmt import health, languages, suggest
-from mmt.checked import HUGE
-from mmt.data import ledger, mixing
+from mmt.data import mixing
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.run import Run
-from mmt.system import json_objects
-from mmt.watch import not_logged, run_warnings, series
+from mmt.watch import not_logged, run_files, run_warnings, series
 from mmt.watch.run_metrics import RunMetrics
 from mmt.watch.series import METRICS, Series
 
 _HOSTS_SECONDS = 10.0  # between two reads of the heartbeats
-_OF_LEDGER = ("pairs", "examples", "target_tokens", "share", "epochs", "foreseen")
 
 
 def open_runs(directories: Sequence[str | Path]) -> list["WatchedRun"]:
@@ -31,7 +27,7 @@ def open_runs(directories: Sequence[str | Path]) -> list["WatchedRun"]:
     Raises:
       ValueError: a directory is given twice, is no run directory, or is a published model.
     """
-    named_paths = named(directories)
+    named_paths = run_files.named(directories)
     for path, _ in named_paths:
         run = Run(path)
         if run.hashes.is_file() and not run.metrics.exists():
@@ -40,72 +36,6 @@ def open_runs(directories: Sequence[str | Path]) -> list["WatchedRun"]:
                 "training; watch the run directory that it was exported from"
             )
     return [WatchedRun(path, name) for path, name in named_paths]
-
-
-def named(directories: Sequence[str | Path]) -> list[tuple[Path, str]]:
-    """Returns the directories, each with a name that no other one has.
-
-    Raises ValueError if a directory is given twice, or is no run directory.
-    """
-    paths = [Path(directory) for directory in directories]
-    for number, path in enumerate(paths):
-        _check_is_run(path)
-        if path.resolve() in (other.resolve() for other in paths[:number]):
-            raise ValueError(f"{path} is given twice")
-    names = [path.resolve().name for path in paths]
-    return [
-        (path, name if names.count(name) == 1 else str(path))
-        for path, name in zip(paths, names, strict=True)
-    ]
-
-
-def _are_loads(layers: Any) -> bool:
-    """Whether these are the choices of each expert by layer and language."""
-    if not isinstance(layers, dict) or not all(isinstance(by, dict) for by in layers.values()):
-        return False
-    for by_language in layers.values():
-        loads = list(by_language.values())
-        if not all(isinstance(load, list) and load for load in loads):
-            return False
-        counts = [count for load in loads for count in load]
-        if len({len(load) for load in loads}) != 1 or not all(
-            type(count) is int and 0 <= count <= HUGE for count in counts
-        ):
-            return False
-    return True
-
-
-def _check_ledger(file: Path, content: dict[str, Any]) -> None:
-    """Raises ValueError if a number that the page shows is missing, or is none."""
-    numbers = [("the whole", "step", content["step"])]
-    for row in content["rows"]:
-        numbers += [(row["language"], field, row.get(field)) for field in _OF_LEDGER]
-        numbers += [
-            (f"{row['language']}, {corpus}", "examples", counts.get("examples"))
-            for corpus, counts in row["corpora"].items()
-        ]
-    for row_name, field, number in numbers:
-        if type(number) not in (int, float) or not 0 <= number <= HUGE:
-            raise ValueError(
-                f"{file}: {field} of {row_name} is {number!r}; allowed: a number from 0. A run of "
-                "an older version gets it at its next checkpoint"
-            )
-
-
-def _check_is_run(path: Path) -> None:
-    run = Run(path)
-    if any(file.is_file() for file in (run.metrics, run.config, run.manifest)):
-        return
-    if not path.is_dir():
-        raise ValueError(f"{path}: no such directory{run.nearest()}")
-    inside = [
-        str(file.parent)
-        for depth in ("*", "*/*")
-        for file in sorted(path.glob(f"{depth}/{run.metrics.name}"))
-    ]
-    rest = f" and {len(inside) - 5} more" if inside[5:] else ""
-    hint = f"; runs in it: {', '.join(inside[:5])}{rest}" if inside else ""
-    raise ValueError(f"{path} is no run directory: it has no {run.metrics.name}{hint}")
 
 
 class WatchedRun:
@@ -215,30 +145,14 @@ class WatchedRun:
 
     def _load_ledger(self) -> None:
         self._ledger = None
-        content = ledger.load(self._run.directory)
-        _check_ledger(self._run.ledger, content)
-        self._ledger = content
+        self._ledger = run_files.read_ledger(self._run)
 
     def _load_expert_load(self) -> None:
         self._expert_load = None
-        file = self._run.expert_load
-        try:
-            content = json_objects.parse(file.read_bytes())
-        except ValueError as error:
-            raise ValueError(f"{file}: {error}") from error
-        layers = content.get("layers")
-        if type(content.get("step")) is not int or not _are_loads(layers):
-            raise ValueError(f"{file}: expected step, and layers of counts by language")
-        self._expert_load = content
+        self._expert_load = run_files.read_expert_load(self._run)
 
     def _load_config(self) -> None:
-        file = self._run.config
-        try:
-            self._config = file.read_text("utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{file}: {error}") from error
-        match = re.search(r"^TRAIN_STEPS = (\d{1,18})$", self._config, re.M)
-        self._steps = int(match[1]) if match else None
+        self._config, self._steps = run_files.read_config(self._run)
 
     def series(
         self, name: str, *, columns: int, first: int = 0, last: int | None = None,
