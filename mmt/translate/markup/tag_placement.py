@@ -1,6 +1,5 @@
 """Places the tags of a source in its translation, by the words' alignment."""
 
-
 import numpy as np
 from jaxtyping import Float
 

@@ -1,6 +1,5 @@
 """Vocabularies are lossless and have SeqIO's ids; other files are errors."""
 
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

@@ -1,6 +1,5 @@
 """Tags are found by any name of their language."""
 
-
 import pytest
 
 from mmt import languages

@@ -9,17 +9,8 @@ from hypothesis import strategies as st
 from mmt.decoding import Decoding
 from mmt.documents import MarkedText, Tag
 from mmt.translate import markup
-from tests.helpers.tiny_translator import (
-    RandomTranslator,
-    make,
-    train_vocabulary,
-)
-from tests.mmt.translate.markup import (
-    SEVERAL,
-    SLOW_AT_FIRST,
-    check_tags,
-    nesting,
-)
+from tests.helpers.tiny_translator import RandomTranslator, make, train_vocabulary
+from tests.mmt.translate.markup import SEVERAL, SLOW_AT_FIRST, check_tags, nesting
 
 
 @SLOW_AT_FIRST

@@ -7,14 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmt.translate import markup
-from tests.helpers.tiny_translator import (
-    word_alignment,
-)
-from tests.mmt.translate.markup import (
-    MARKUP,
-    TEXT,
-    check_tags,
-)
+from tests.helpers.tiny_translator import word_alignment
+from tests.mmt.translate.markup import MARKUP, TEXT, check_tags
 
 
 @given(MARKUP, TEXT, st.data())

@@ -1,6 +1,5 @@
 """Tags are read and written as they are."""
 
-
 import pytest
 from hypothesis import given
 

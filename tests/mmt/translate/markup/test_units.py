@@ -1,14 +1,11 @@
 """Units together are the text, and have all tags when they are translated."""
 
-
 import pytest
 from hypothesis import given
 
 from mmt.translate import markup
 from mmt.translate.translation import Hypothesis
-from tests.helpers.tiny_translator import (
-    word_alignment,
-)
+from tests.helpers.tiny_translator import word_alignment
 from tests.mmt.translate.markup import SEVERAL, SLOW_AT_FIRST, check_tags, nesting
 
 
