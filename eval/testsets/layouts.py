@@ -1,4 +1,4 @@
-"""Folders of published test sets -> sentences: FLORES, TICO-19, NTREX-128, plain text.
+"""Folders of published test sets -> sentences: FLORES, BOUQuET, TICO-19, NTREX-128, plain text.
 
 The files in a folder determine its format, in the order of `FORMATS`. Each format has a small
 reader that maps files to languages. multiway.py reads and joins files; testset.py has the other
@@ -6,6 +6,7 @@ kinds of test sets.
 """
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -161,17 +162,42 @@ def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentence
     )
     if "" in kinds:
         return _flores_lines(paths, files[0].parent, target)
-    rows = {code: (path, multiway.records(path)) for code, path in paths.items()}
-    texts = {
-        code: (path, {key: row["text"] for key, row in by_id.items()})
-        for code, (path, by_id) in rows.items()
+    return _record_files(paths, target, text="text", document="url")
+
+
+def _record_files(
+    paths: Mapping[str, Path], target: str, *, text: str, document: str, key: str = "id"
+) -> tuple[dict[str, Sentences], str]:
+    """Reads files with one row per sentence, whose columns have these names."""
+    rows = {
+        code: (path, multiway.records(path, key=key, text=text, document=document))
+        for code, path in paths.items()
     }
-    path, by_id = rows.get(target, (files[0], {}))
-    documents = {key: row.get("url") or "" for key, row in by_id.items()}
-    domain = ", ".join(dict.fromkeys(row["domain"] for row in by_id.values() if row.get("domain")))
+    texts = {
+        code: (path, {name: row[text] for name, row in by_key.items()})
+        for code, (path, by_key) in rows.items()
+    }
+    path, by_key = rows.get(target, (next(iter(paths.values())), {}))
+    documents = {name: str(row.get(document) or "") for name, row in by_key.items()}
+    domains = (str(row["domain"]) for row in by_key.values() if row.get("domain"))
     if not all(documents.values()):
         documents = {}
-    return multiway.to_target(texts, target, (path, documents)), domain
+    return multiway.to_target(texts, target, (path, documents)), ", ".join(dict.fromkeys(domains))
+
+
+def _bouquet(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
+    """Reads BOUQuET's sentences; languages that the table of languages lacks are left out."""
+    names = {path: "_".join(path.stem.split("_")[:2]) for path in files}
+    unknown = [path.stem for path, name in names.items() if not _known(name)]
+    if unknown:
+        warnings.warn(
+            f"{files[0].parent}: {len(unknown)} languages are unknown and left out: "
+            f"{', '.join(unknown[:10])}{', …' if unknown[10:] else ''}",
+            stacklevel=2,
+        )
+    known = {path: name for path, name in names.items() if path.stem not in unknown}
+    paths = multiway.by_language(known, varieties=True)
+    return _record_files(paths, target, key="uniq_id", text="src_text", document="par_id")
 
 
 _RECORDS = (".jsonl", ".parquet")  # suffixes of releases with one row per sentence
@@ -284,6 +310,17 @@ def _flores101_files(files: Sequence[Path]) -> Sequence[Path]:
     return files if all(re.fullmatch(_NO_SCRIPT, path.stem) for path in files) else []
 
 
+def _bouquet_files(files: Sequence[Path]) -> Sequence[Path]:
+    """Returns the files of the folder `sentence_level`; that of paragraphs is refused."""
+    for path in files:
+        if path.parent.parent.name == "paragraph_level":
+            raise ValueError(
+                f"{path.parent.parent}: paragraphs of BOUQuET are not read; name the folder "
+                f"{path.parent.parent.with_name('sentence_level')}"
+            )
+    return [path for path in files if path.parent.parent.name == "sentence_level"]
+
+
 def _flores_plus_files(files: Sequence[Path]) -> Sequence[Path]:
     """Returns the records, and the plain files of a whole release, which has `devtest`."""
     records = [path for path in files if path.suffix in _RECORDS]
@@ -302,6 +339,11 @@ FORMATS = (
     Format(
         "FLORES-200", "flores200", _SHARE_ALIKE, ("devtest", "dev"),
         ("{split}/*.{split}",), "devtest/deu_Latn.devtest", _flores200,
+    ),
+    Format(
+        "BOUQuET", "bouquet", _SHARE_ALIKE, ("test", "dev"),
+        ("data/sentence_level/{split}/*.parquet", "{split}/*.parquet"),
+        "data/sentence_level/test/deu_Latn.parquet", _bouquet, _bouquet_files,
     ),
     Format(
         "FLORES+", "flores_plus", _SHARE_ALIKE, ("devtest", "dev"),

@@ -166,24 +166,31 @@ def columns(path: Path, *names: str) -> list[tuple[str, ...]]:
     return [tuple(row[header.index(name)] for name in names) for row in rows]
 
 
-def records(path: Path) -> dict[Any, dict[str, Any]]:
-    """Returns the rows of a JSON Lines or Parquet file by `id`.
+def records(
+    path: Path, *, key: str = "id", text: str = "text", document: str = "url"
+) -> dict[Any, dict[str, Any]]:
+    """Returns the rows of a JSON Lines or Parquet file by `key`.
 
-    Raises ValueError, with the row, for a missing `id` or `text`, a duplicate id, or a `url` or
-    `domain` that is not text on one line. Raises it also for a broken file.
+    Raises ValueError, with the row, for a missing key or text, a duplicate key, or a document or
+    `domain` that is neither a number nor text on one line. Raises it also for a broken file.
+
+    Args:
+      path: the file.
+      key, text, document: the names of these columns.
     """
     by_id: dict[Any, dict[str, Any]] = {}
     for location, row in _parquet(path) if path.suffix == ".parquet" else _jsonl(path):
-        for name in ("url", "domain"):
-            if not isinstance(text := row.get(name) or "", str) or not text_lines.one_line(text):
-                raise ValueError(f"{location}: {name} is {text!r}; expected text on one line")
-        if not isinstance(row.get("id"), int | str):
-            raise ValueError(f"{location}: the row has no id (a number or text)")
-        if not isinstance(row.get("text"), str) or not row["text"].strip():
-            raise ValueError(f"{location}: text is {row.get('text')!r}; expected a sentence")
-        if row["id"] in by_id:
-            raise ValueError(f"{location}: id {row['id']!r} is duplicated")
-        by_id[row["id"]] = row
+        for name in (document, "domain"):
+            field = row.get(name) or ""
+            if not isinstance(field, str | int) or not text_lines.one_line(str(field)):
+                raise ValueError(f"{location}: {name} is {field!r}; expected text on one line")
+        if not isinstance(row.get(key), int | str):
+            raise ValueError(f"{location}: the row has no {key} (a number or text)")
+        if not isinstance(row.get(text), str) or not row[text].strip():
+            raise ValueError(f"{location}: {text} is {row.get(text)!r}; expected a sentence")
+        if row[key] in by_id:
+            raise ValueError(f"{location}: {key} {row[key]!r} is duplicated")
+        by_id[row[key]] = row
     return by_id
 
 
