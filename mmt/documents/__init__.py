@@ -3,7 +3,7 @@
 from mmt.documents.document import Document, MarkedText, Segment, Tag, TextDocument
 from mmt.documents.formats import read, supported_suffixes
 from mmt.documents.html import read_text as read_html
-from mmt.documents.named import Locales, code_of, locales
+from mmt.documents.named import Locales, code_of, locales, main_region
 from mmt.documents.places import by_attention, by_position
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "by_position",
     "code_of",
     "locales",
+    "main_region",
     "read",
     "read_html",
     "supported_suffixes",

@@ -75,10 +75,10 @@ class Locales(NamedTuple):
             language = target.iso3
         if match["script"]:
             script = self.target.partition("_")[2]
-        region = self.region or (_region(target.bcp47) if match["region"] else "")
+        region = self.region or (main_region(target.bcp47) if match["region"] else "")
         modifier = ""
         if posix and script and not match["script"]:
-            region = region or (_region(target.bcp47) if target.iso3 == "zho" else "")
+            region = region or (main_region(target.bcp47) if target.iso3 == "zho" else "")
             modifier, script = "" if region else _OF_SCRIPTS.get(script, ""), ""
         given = re.search("[-_]", name)
         parts = filter(None, (language, script, region))
@@ -114,7 +114,7 @@ def code_of(name: str) -> str:
         return ""
 
 
-def _region(tag: str) -> str:
+def main_region(tag: str) -> str:
     """Returns the region of most readers of a language, '' for an unknown one."""
     from babel.core import get_global  # a machine that only trains has no Babel
 

@@ -6,6 +6,7 @@ string without closing quote and a repeated message are errors. A catalogue name
 of its translations: `Language: de` may be either side, and the messages are in the other language.
 """
 
+import codecs
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -64,7 +65,7 @@ def _sides(
     files: Files, read: Callable[[Any], Any], line: Callable[[int, Any], int | None]
 ) -> Iterator[Sides]:
     path = files.source
-    content = compression.whole(path)
+    content = compression.whole(path).removeprefix(codecs.BOM_UTF8)
     try:
         catalogue = read(io.BytesIO(content))
         messages = [message for message in catalogue if message.id]

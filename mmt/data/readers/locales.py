@@ -3,8 +3,10 @@
     de.json, app_de.arb, messages.de.properties, de/common.json, de.lproj/Localizable.strings,
     values-de/strings.xml, de/LC_MESSAGES/app.po
 
-A path without a code, such as `values/strings.xml` or `Base.lproj/…`, has the target language,
-unless a file with the target's code is beside it.
+A path without a code, such as `values/strings.xml` or `Base.lproj/…`, has the target language.
+Of several files of a language one is read, in this order: without a region (`pt`), with the region
+of most readers (`pt-BR`), for the target a path without a code, and with another region (`pt-PT`),
+which often has only the texts that differ.
 """
 
 import itertools
@@ -12,14 +14,25 @@ import json
 import re
 import warnings
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
+from mmt import languages as known_languages
 from mmt.data.readers import catalogues
-from mmt.documents import code_of
+from mmt.documents import code_of, main_region
 from mmt.system import compression
 
 _BILINGUAL = (".po", ".mo", ".xlf", ".xliff", ".ts")  # one file holds the pairs of a language
 _MULTILINGUAL = (".xcstrings",)  # one file holds all languages
 _FOLDER = re.compile(r"(?:values-)?(?P<code>[\w+-]+?)(?:\.lproj)?")
+_REGION = re.compile(r"[_-]([A-Za-z]{2}|[0-9]{3})(?=[_-]|$)")
+_NO_REGION, _MAIN_REGION, _NO_CODE, _OTHER_REGION = range(4)  # in the order of preference
+
+
+class _Locale(NamedTuple):
+    """A file of a language; the order is that of preference."""
+
+    preference: int
+    path: Path
 
 
 def languages(root: Path, target: str) -> list[str]:
@@ -49,18 +62,12 @@ def pairs(root: Path, source: str, target: str) -> list[tuple[Path, Path | None]
     """
     files: list[tuple[Path, Path | None]] = []
     for template, by_code in sorted(_templates(root).items()):
-        path, default = by_code.get(source), by_code.get("")
-        counterpart = by_code.get(target, default)
-        if path and PurePosixPath(template).suffix in _BILINGUAL:
-            files.append((path, None))
-        elif path and counterpart:
-            files.append((path, counterpart))
-            if default and default != counterpart:
-                warnings.warn(
-                    f"{default} is not read, since {counterpart} has the code of {target}; if the "
-                    "latter has only the texts of a region that differ, remove it from the folder",
-                    stacklevel=2,
-                )
+        sources = by_code.get(source, [])
+        targets = by_code.get(target, []) + by_code.get("", [])
+        if sources and PurePosixPath(template).suffix in _BILINGUAL:
+            files.append((_preferred(sources, source), None))
+        elif sources and targets:
+            files.append((_preferred(sources, source), _preferred(targets, target)))
     files += [(path, None) for path in _files(root) if catalogues.suffix(path) in _MULTILINGUAL]
     if not files:
         available = ", ".join(languages(root, "")) or "none"
@@ -75,46 +82,72 @@ def _files(root: Path) -> list[Path]:
     return [path for path in paths if not any(p[0] == "." for p in path.relative_to(root).parts)]
 
 
-def _templates(root: Path) -> dict[str, dict[str, Path]]:
-    """Returns path without its code -> FLORES code ('' for none) -> file."""
-    templates: dict[str, dict[str, Path]] = {}
+def _preferred(locales: list[_Locale], language: str) -> Path:
+    """Returns the file of a language that is read, with a warning that names the others."""
+    chosen, *others = (locale.path for locale in sorted(locales))
+    if others:
+        names = ", ".join(map(str, others))
+        warnings.warn(f"{chosen} is read for {language}; not read: {names}", stacklevel=3)
+    return chosen
+
+
+def _templates(root: Path) -> dict[str, dict[str, list[_Locale]]]:
+    """Returns path without its code -> FLORES code ('' for none) -> files.
+
+    Raises ValueError for two files of a language without a region, or with the main region.
+    """
+    templates: dict[str, dict[str, list[_Locale]]] = {}
     for path in _files(root):
         if catalogues.suffix(path) not in (*catalogues.MONOLINGUAL, *_BILINGUAL):
             continue
-        template, code = _split(path.relative_to(root).with_name(compression.name(path)))
-        by_code = templates.setdefault(template, {})
-        if code in by_code:
-            raise ValueError(f"{by_code[code]} and {path} are both of {code or 'no language'}")
-        by_code[code] = path
+        template, tag = _split(path.relative_to(root).with_name(compression.name(path)))
+        code = code_of(tag) if tag else ""
+        locale = _Locale(_preference(tag), path)
+        of_language = templates.setdefault(template, {}).setdefault(code, [])
+        for other in of_language:
+            if other.preference == locale.preference != _OTHER_REGION:
+                raise ValueError(f"{other.path} and {path} are both of {code or 'no language'}")
+        of_language.append(locale)
     return templates
 
 
+def _preference(tag: str) -> int:
+    """Returns the place of a locale among those of its language."""
+    if not tag:
+        return _NO_CODE
+    region = _REGION.search(tag)
+    if region is None:
+        return _NO_REGION
+    is_main = region[1].upper() == main_region(known_languages.find(code_of(tag)).bcp47)
+    return _MAIN_REGION if is_main else _OTHER_REGION
+
+
 def _split(path: Path) -> tuple[str, str]:
-    """Returns a path, without compression, with `*` for the code of its language, and the code.
+    """Returns a path, without compression, with `*` for its locale, and the locale's tag.
 
     >>> _split(Path("values-de-rAT/strings.xml")), _split(Path("app_de.arb"))
-    (('values/strings.xml', 'deu_Latn'), ('app.arb', 'deu_Latn'))
+    (('values/strings.xml', 'de-AT'), ('app.arb', 'de'))
     """
     parts = list(path.parts)
     for index, part in enumerate(parts[:-1]):
         match = _FOLDER.fullmatch(part)
-        code = _code(match["code"]) if match and part not in ("values", "Base.lproj") else ""
-        if code:
+        tag = _tag(match["code"]) if match and part not in ("values", "Base.lproj") else ""
+        if tag:
             parts[index] = "values" if part.startswith("values-") else "*"
-            return "/".join(parts), code
+            return "/".join(parts), tag
     if len(parts) > 1 and parts[-2] == "Base.lproj":
         parts[-2] = "*"
     name = PurePosixPath(path.name)
     starts = [0, *(mark.end() for mark in re.finditer("[._-]", name.stem))]
     for start in starts:
-        if code := _code(name.stem[start:]):
+        if tag := _tag(name.stem[start:]):
             parts[-1] = name.stem[: max(0, start - 1)] + name.suffix
-            return "/".join(parts), code
+            return "/".join(parts), tag
     return "/".join([*parts[:-1], name.name]), ""
 
 
-def _code(name: str) -> str:
-    """Returns the FLORES code of a locale's name: also `de-rAT` and `b+sr+Latn`, as Android has."""
+def _tag(name: str) -> str:
+    """Returns the tag of a known locale, '' for others; Android has `de-rAT` and `b+sr+Latn`."""
     plain = re.sub(r"-r(?=[A-Z]{2}$)", "-", name.removeprefix("b+").replace("+", "-"))
-    tag = re.fullmatch(r"[a-z]{2,3}([_-][A-Za-z0-9]+)*", plain)
-    return code_of(plain) if tag else ""
+    is_tag = re.fullmatch(r"[a-z]{2,3}([_-][A-Za-z0-9]+)*", plain)
+    return plain if is_tag and code_of(plain) else ""

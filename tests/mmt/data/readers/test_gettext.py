@@ -50,6 +50,8 @@ def test_po_is_read_in_either_direction(tmp_path):
     assert pairs(path, "eng_Latn", "deu_Latn") == [(n, b, a) for n, a, b in FOUND]
     columns = ("msgstr", "msgid")
     assert pairs(path, "nds_Latn", "eng_Latn", columns=columns) == FOUND
+    path.write_text(PO, "utf-8-sig")  # as Windows writes it
+    assert pairs(path, "deu_Latn", "eng_Latn") == FOUND
 
 
 def test_mo_is_read_as_its_po(tmp_path):

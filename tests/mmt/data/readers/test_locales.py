@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import warnings
 
 import pytest
 
@@ -76,16 +77,33 @@ def test_two_files_of_a_language_are_refused(tmp_path):
         locales.pairs(tmp_path, "deu_Latn", "eng_Latn")
 
 
-def test_a_file_with_the_targets_code_replaces_the_one_without_and_says_so(tmp_path):
-    names = ("values-de", "values", "values-en-rGB")
-    german, default, british = (f"{name}/strings.xml" for name in names)
-    write(tmp_path, *(part for name in (german, default) for part in (name, STRINGS.format("x"))))
-    expected = [(tmp_path / german, tmp_path / default)]
-    assert locales.pairs(tmp_path, "deu_Latn", "eng_Latn") == expected
-    write(tmp_path, british, STRINGS.format("x"))
-    with pytest.warns(UserWarning, match=r"values/strings.xml is not read, since .*values-en-rGB"):
+@pytest.mark.parametrize(
+    ("source", "others", "german", "english"),
+    [
+        ("values", [], "values-de", "values"),
+        ("values", ["values-en-rGB"], "values-de", "values"),
+        ("values", ["values-en-rUS", "values-en-rGB"], "values-de", "values-en-rUS"),
+        ("values", ["values-en", "values-en-rUS"], "values-de", "values-en"),
+        ("values", ["values-de-rAT", "values-de-rDE"], "values-de", "values"),
+    ],
+)
+def test_of_several_files_of_a_language_one_is_read(source, others, german, english, tmp_path):
+    for name in ("values-de", source, *others):
+        write(tmp_path, f"{name}/strings.xml", STRINGS.format("x"))
+    with warnings.catch_warnings(record=True) as messages:
+        warnings.simplefilter("always")
         pairs = locales.pairs(tmp_path, "deu_Latn", "eng_Latn")
-    assert pairs == [(tmp_path / german, tmp_path / british)]
+    assert pairs == [(tmp_path / german / "strings.xml", tmp_path / english / "strings.xml")]
+    assert len(messages) == bool(others)
+    not_read = {"values-de", source, *others} - {german, english}
+    assert all(f"{name}/strings.xml" in str(messages[0].message) for name in not_read)
+
+
+def test_without_its_main_region_a_language_has_the_first_by_name(tmp_path):
+    write(tmp_path, "de-CH.json", "{}", "de-AT.json", "{}", "en.json", "{}")
+    with pytest.warns(UserWarning, match=r"de-AT.json is read for deu_Latn; not read: .*de-CH.js"):
+        ((german, _),) = locales.pairs(tmp_path, "deu_Latn", "eng_Latn")
+    assert german.name == "de-AT.json"
 
 
 def test_compressed_and_hidden_files_of_a_folder(tmp_path):
