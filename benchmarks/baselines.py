@@ -72,7 +72,7 @@ def made(name: str, step: Round) -> Side:
     return Side(step, seconds, len(compiled))
 
 
-def alone(program: train.Program, batches: list[dict[str, np.ndarray]]) -> Round:
+def alone(program: train.Trainer, batches: list[dict[str, np.ndarray]]) -> Round:
     """Returns a round that steps one model after the other, as `mmt.train` does."""
     states = [program.init(1) for _ in batches]
 
@@ -84,7 +84,7 @@ def alone(program: train.Program, batches: list[dict[str, np.ndarray]]) -> Round
     return step
 
 
-def together(program: train.Program, batches: list[dict[str, np.ndarray]], mapped: int) -> Round:
+def together(program: train.Trainer, batches: list[dict[str, np.ndarray]], mapped: int) -> Round:
     """Returns a round that steps all models in one program; `mapped` per device at once, 0: all."""
     slots = len(batches) + -len(batches) % jax.local_device_count()
     stack = stacked.ModelStack(program, 1, slots, mapped)
@@ -191,7 +191,7 @@ def main(arguments: list[str]) -> None:
         return whole(int(arguments[1]) if arguments[1:] else WHOLE)
     stacked.one_device_per_core()
     config.load([GIN])
-    program = stacked.on_one_device(config.configured(train.Program)())
+    program = stacked.on_one_device(config.configured(train.Trainer)())
     rows = config.macro("BASELINE_BATCH_SIZE")
     print(f"{header()}; {rows} rows of 64 + 40 tokens a step, {ROUNDS} rounds, medians")
     for count in map(int, arguments or MODELS):

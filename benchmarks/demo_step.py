@@ -35,7 +35,7 @@ def measure(bindings: list[str]) -> dict[str, float]:
     """Returns best and median seconds of a step, seconds of compilation, and pairs per batch."""
     config.load([DEMO], bindings)
     make_cache()
-    program = config.configured(train.Program)()
+    program = config.configured(train.Trainer)()
     batches = config.configured(pipeline.train_batches)()
     drawn = [next(batches) for _ in range(4)]
     batches.close()

@@ -50,12 +50,12 @@ def students(directory: Path) -> dict[str, tuple[str, ...]]:
         f"--gin.CORPUS={directory / 'translations'}", f"--gin.TEACHER_PAIRS={PAIRS}",
         "--gin.MIXTURE_OR_TASK_NAME=cldr_distilled_to_eng",
     )  # fmt: skip
-    alone = "--gin.train.Program.initial_model_dir=''"
+    alone = "--gin.train.Trainer.initial_model_dir=''"
     of_teacher = f"--gin.VOCABULARY_FROM={directory / 'teacher'}"
     return {
         "dense": (),
         "dense, twice the steps": (f"--gin.TRAIN_STEPS={2 * STEPS}",),
-        "init only": (*logits, "--gin.train.Program.teacher=None"),
+        "init only": (*logits, "--gin.train.Trainer.teacher=None"),
         "logits only": (*logits, alone),
         "logits only, three quarters": (*logits, alone, "--gin.losses.Objective.teacher=0.75"),
         "init + logits": logits,

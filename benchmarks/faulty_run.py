@@ -73,7 +73,7 @@ def run(options: Options) -> None:
         vocab_size=PIECES, emb_dim=16, num_heads=2, head_dim=8, mlp_dim=32, encoder_layers=1,
         decoder_layers=1, dropout_rate=0.1,
     )  # fmt: skip
-    program = train.Program(
+    program = train.Trainer(
         transformer.Transformer(config), optax.adafactor(0.01), log_every=1, languages_every=10
     )
     given = pipeline.train_batches(

@@ -207,7 +207,7 @@ def _steps(
     config: transformer.Config, batch: dict[str, np.ndarray]
 ) -> tuple[Callable[[], object], int]:
     """Returns a function that makes a training step, and the number of parameters."""
-    program = train.Program(transformer.Transformer(config), optax.adafactor(0.01))
+    program = train.Trainer(transformer.Transformer(config), optax.adafactor(0.01))
     state, placed = program.init(1), program.place(batch)
     size = sum(leaf.size for leaf in jax.tree.leaves(state.params))
 

@@ -44,12 +44,12 @@ def losses(bindings: Sequence[str]) -> list[float]:
     """Returns validation loss in nats per target token after STEPS steps, for each seed."""
     config.load([DEMO], bindings)
     make_cache()
-    program = config.configured(train.Program)()
+    program = config.configured(train.Trainer)()
     held_out = config.configured(pipeline.eval_batches)(limit=4)
     return [_loss(program, held_out, seed) for seed in range(SEEDS)]
 
 
-def _loss(program: train.Program, held_out: pipeline.EvalBatches, seed: int) -> float:
+def _loss(program: train.Trainer, held_out: pipeline.EvalBatches, seed: int) -> float:
     batches = config.configured(pipeline.train_batches)(seed=seed)
     languages = len(batches.manifest.languages)
     state = dataclasses.replace(program, seed=seed).init(languages)

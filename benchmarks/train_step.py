@@ -67,7 +67,7 @@ def ours(size: Size, *, dtype: str = "float32") -> Step:
         mlp_dim=4 * size.width, encoder_layers=size.layers, decoder_layers=size.layers,
         dropout_rate=DROPOUT, dtype=dtype,
     )  # fmt: skip
-    program = train.Program(
+    program = train.Trainer(
         transformer.Transformer(config), optax.adafactor(RATE), losses.Objective(label_smoothing=0)
     )
     batch = program.place(made_batch(size))

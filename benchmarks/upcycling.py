@@ -23,7 +23,7 @@ PARENT, MORE, PERIOD = 600, 400, 100  # steps
 def children(parent: Path) -> dict[str, tuple[str, ...]]:
     """Returns the rows: arguments of `mmt train`."""
     return {
-        "dense, trained on": (*DENSE, f"--gin.train.Program.initial_model_dir={parent}"),
+        "dense, trained on": (*DENSE, f"--gin.train.Trainer.initial_model_dir={parent}"),
         "upcycled": (
             "--gin_file=gin_configs/runs/upcycle.gin", *EXPERTS,
             f"--gin.INITIAL_MODEL_DIR={parent}", "--gin.VOCABULARY_FROM=''",

@@ -32,7 +32,7 @@ from mmt.translate import Translator, output_log
 
 @dataclasses.dataclass(frozen=True)
 class Teacher:
-    """The best checkpoint of a run, whose logits a student learns from (`train.Program.teacher`).
+    """The best checkpoint of a run, whose logits a student learns from (`train.Trainer.teacher`).
 
     It reads the student's batches, so both must have the same vocabularies.
     """

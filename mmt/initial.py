@@ -2,7 +2,7 @@
 
 A rule gets the shapes of the trained model's parameters by flat names (`mmt.model.parameter_names`)
 and the new model. It returns the names of the parameters to copy; all others stay fresh. Any such
-function can be bound in gin as `train.Program.initial_rule`.
+function can be bound in gin as `train.Trainer.initial_rule`.
 """
 
 import sys

@@ -391,7 +391,7 @@ class Trainer:
         return jax.tree.map(stacked_axes, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
 
 
-Program = Trainer  # the name in gin files: train.Program
+Program = Trainer  # the name in older configs: train.Program
 
 
 def _select(condition: Any, new: Any, old: Any) -> Any:

@@ -119,7 +119,7 @@ def toy_batches():
 
 @pytest.fixture(scope="session")
 def toy_program():
-    """A function that makes a tiny Program: toy_program(moe_period=2, log_every=5, ...)."""
+    """A function that makes a tiny Trainer: toy_program(moe_period=2, log_every=5, ...)."""
     import functools
 
     import optax
@@ -132,7 +132,7 @@ def toy_program():
     @functools.cache
     def make(
         *, vocab_size=20, emb_dim=16, moe_period=0, experts=4, routing="token", **options
-    ) -> train.Program:
+    ) -> train.Trainer:
         config = transformer.Config(
             vocab_size=vocab_size, emb_dim=emb_dim, num_heads=2, head_dim=8, mlp_dim=32,
             encoder_layers=2, decoder_layers=2, dropout_rate=0.1, moe_period=moe_period,
@@ -140,7 +140,7 @@ def toy_program():
             decoder_routing=routing, languages=0 if routing == "token" else 3,
         )  # fmt: skip
         options = {"optimizer": adafactor, "log_every": 5, "languages_every": 10} | options
-        return train.Program(transformer.Transformer(config), **options)
+        return train.Trainer(transformer.Transformer(config), **options)
 
     return make
 

@@ -91,7 +91,7 @@ MAY_IMPORT = {
     "mmt.translate": {"mmt.model", "mmt.checkpoint", "mmt.config", "mmt.convert", "mmt.data",
                       "mmt.decoding", "mmt.documents", "mmt.identify", "mmt.run", "mmt.sharding"},
     "mmt.serve": {"mmt.decoding", "mmt.documents", "mmt.translate"},
-    "mmt.watch": {"mmt.data", "mmt.health", "mmt.run"},
+    "mmt.watch": {"mmt.config", "mmt.data", "mmt.health", "mmt.run"},
     "mmt.data": {"mmt.data", "mmt.documents", "mmt.run"},
     "mmt.data.forecast": {"mmt.data", "mmt.config", "mmt.run"},
     "tasks": {"mmt.data", "mmt.run"},
@@ -117,7 +117,7 @@ MAY_IMPORT = {
     "eval.compare": {"eval.analyses.mean_interval", "eval.analyses.significance", "eval.metrics",
                      "eval.records", "eval.report", "mmt.config", "mmt.data", "mmt.run",
                      "mmt.watch"},
-    "eval.report": {"eval.records", "eval.metrics", "eval.analyses", "eval.report"},
+    "eval.report": {"eval.records", "eval.metrics", "eval.analyses", "eval.report", "mmt.config"},
     "eval.report.comparison": {"eval.records"},  # these two lie beneath figures
     "eval.report.cells": {"eval.analyses.mean_interval", "eval.records", "eval.report.comparison"},
     "eval.report.figures": {"eval.analyses.mean_interval", "eval.records",

@@ -56,12 +56,12 @@ def test_every_file_loads_and_builds_its_shapes(file):
     load(file)
     if re.search("'(model|expert)': 2", (ROOT / file).read_text()) and jax.device_count() % 2:
         with pytest.raises(ValueError, match="does not fit 1 devices"):
-            config.configured(train.Program)()
+            config.configured(train.Trainer)()
         return
     if "/models/" in file:
         model = config.configured(Transformer)()
     else:
-        model = config.configured(train.Program)().model
+        model = config.configured(train.Trainer)().model
     tokens = jnp.zeros((1, 8), jnp.int32)
     shapes = jax.eval_shape(model.init, jax.random.key(0), tokens, tokens)["params"]
     assert sum(x.size for x in jax.tree.leaves(shapes)) > 100_000

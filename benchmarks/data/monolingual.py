@@ -122,7 +122,7 @@ def trained(directory: Path, corpus: Path) -> dict[str, Path]:
     )  # fmt: skip
     models["before"] = run(
         directory / "before", corpus, "phrases_mixed", none,
-        f"--gin.train.Program.initial_model_dir={first}", steps=STEPS - BEFORE,
+        f"--gin.train.Trainer.initial_model_dir={first}", steps=STEPS - BEFORE,
     )  # fmt: skip
     reverse = run(directory / "reverse", corpus, "phrases_from_eng")
     into = ",".join(corpora.load(corpus).monolingual).replace("eng_Latn,", "")

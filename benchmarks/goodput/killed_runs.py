@@ -129,7 +129,7 @@ class Bench:
             "MIXTURE_OR_TASK_NAME": "made_up", "VOCAB_SIZE": PIECES, "BATCH_SIZE": ROWS,
             "TASK_FEATURE_LENGTHS": {"inputs": LENGTH, "targets": LENGTH}, "TRAIN_STEPS": steps,
             "CHECKPOINT_PERIOD": period, "checkpoint.Policy.minutes": 0, "train.train.hooks": (),
-            "train.Program.log_every": 1,
+            "train.Trainer.log_every": 1,
         }  # fmt: skip
         given = [f"--gin.{name}={value!r}" for name, value in bindings.items()]
         return ["--gin_file=gin_configs/runs/train.gin", *given]

@@ -156,7 +156,7 @@ def train_tiny(directory: Path, cache: Path, steps: int) -> None:
         vocab_size=PIECES, emb_dim=128, num_heads=2, head_dim=64, mlp_dim=256, encoder_layers=2,
         decoder_layers=2,
     )  # fmt: skip
-    program = train.Program(
+    program = train.Trainer(
         transformer.Transformer(config), optax.adafactor(0.01), log_every=10, languages_every=10
     )
     batches = pipeline.train_batches(

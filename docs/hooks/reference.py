@@ -22,7 +22,6 @@ _LABEL = re.compile(  # of a header
     r" *\b(Hardware(?:, Time)?(?: and (?:time|score))?|Time(?: and score)?|Score):"
 )
 
-_NEW_NAMES = {"mmt.train.Program": "mmt.train.Trainer"}
 _BOUND_BY_USERS = (  # by no file of gin_configs
     "eval.study.Study", "mmt.distributed.start", "mmt.hooks.EarlyStop",
     "mmt.translate.back_translation.BackTranslation", "mmt.identify.IdentifierConfig",
@@ -133,7 +132,7 @@ def files() -> str:
 def bindings() -> str:
     """Returns an mkdocstrings block for each name of this project that a config may bind."""
     block = "::: {}\n    options:\n      members: false"
-    names = {_NEW_NAMES.get(name, name) for name in _bound()} | set(_BOUND_BY_USERS)
+    names = set(_bound()) | set(_BOUND_BY_USERS)
     return "\n\n".join(map(block.format, sorted(names)))
 
 

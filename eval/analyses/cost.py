@@ -41,7 +41,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
     counted = parameters.count(Run(model_dir).model()).whole
     with config.isolated(Run(model_dir).config):
         seed, teacher = config.macro("SEED", 0), Path(config.macro("TEACHER_DIR", ""))
-        initial = Path(config.value(train.Program, "initial_model_dir", ""))
+        initial = Path(config.value(train.Trainer, "initial_model_dir", ""))
     result: list[Cost | Curve | SystemRecipe] = [
         Cost(
             system=system.name, source=source, steps=trained[-1]["step"],

@@ -253,7 +253,7 @@ class _Trainer:
         return float(own_tokens / shared_tokens)
 
     def _job(
-        self, program: train.Program, plan: Plan, text: tuple[str, cache.Cache], directory: Path
+        self, program: train.Trainer, plan: Plan, text: tuple[str, cache.Cache], directory: Path
     ) -> simultaneous.BaselineJob:
         code, opened = text
         shapes: dict[str, Any] = {
@@ -284,7 +284,7 @@ class _Trainer:
         )
 
 
-def _cache_of(opened: cache.Cache, program: train.Program, plan: Plan, code: str) -> cache.Cache:
+def _cache_of(opened: cache.Cache, program: train.Trainer, plan: Plan, code: str) -> cache.Cache:
     """Returns the shared cache, or a cache with the language's own vocabulary."""
     if not plan.own_vocabulary:
         return opened

@@ -118,12 +118,12 @@ class Class:
             raise ValueError(f"baselines.Class {self.name}: tried_on {self.tried_on}; 1 or more")
 
     @contextlib.contextmanager
-    def configured(self) -> Iterator[tuple[train.Program, Plan]]:
+    def configured(self) -> Iterator[tuple[train.Trainer, Plan]]:
         """Applies the settings to the configuration for the time of a `with` block."""
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(config.changed(self.bindings, self.gin_file))
-                program, plan = config.configured(train.Program)(), config.configured(Plan)()
+                program, plan = config.configured(train.Trainer)(), config.configured(Plan)()
             except ValueError as error:
                 raise ValueError(f"baselines.Class {self.name}: {error}") from None
             yield program, plan

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from eval.records.analysis import SystemRecipe
 from eval.records.analysis_index import AnalysisIndex
-from mmt import languages
+from mmt import config, languages
 
 _MOST_LINES = 30  # of a summary's difference
 _MOST_VALUES = 3  # of a summary's fact
@@ -55,7 +55,8 @@ def recipes(systems: Iterable[str], analyses: AnalysisIndex) -> list[Made]:
     for system in systems:
         alike: dict[tuple[str, str], list[SystemRecipe]] = {}
         for row in analyses.recipes(system):
-            alike.setdefault((row.text, row.chosen), []).append(row)
+            text = config.with_present_names(row.text)
+            alike.setdefault((text, row.chosen), []).append(row)
         first = ""
         for (text, chosen), rows in alike.items():
             names = tuple(languages.find(row.source).name for row in rows if row.source)

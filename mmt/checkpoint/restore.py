@@ -134,7 +134,7 @@ def check_model(model_dir: str | Path, shapes: Mapping[str, Any]) -> None:
                 f"MODEL_DIR {model_dir} holds an imported model, which has no training state to "
                 "resume: set a new MODEL_DIR, and name this one as its initial model "
                 f"(gin_configs/runs/finetune.gin with INITIAL_MODEL_DIR = {str(model_dir)!r}, or "
-                "train.Program.initial_model_dir)"
+                "train.Trainer.initial_model_dir)"
             )
     for step in reversed(Run(model_dir).checkpoint_steps()):
         directory = Run(model_dir).checkpoint(step)

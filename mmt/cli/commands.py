@@ -24,7 +24,7 @@ def _distill(args: argparse.Namespace) -> int:
 
     def prepare() -> None:
         status.begin("preparing what the student learns from")
-        config.configured(distill.prepare)(config.configured(train.Program)())
+        config.configured(distill.prepare)(config.configured(train.Trainer)())
 
     return _train_together(args, prepare)
 
@@ -58,7 +58,7 @@ def _train_loaded(command: str) -> int:
     from mmt.run import Run
 
     directory = Path(config.macro("MODEL_DIR"))
-    program = config.configured(train.Program)()
+    program = config.configured(train.Trainer)()
     train.check_parents(program, directory)
     distributed.first_then_others(make_cache)
     status.begin("opening the data")

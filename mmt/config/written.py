@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from gin import config_parser
 
 from mmt.config.bindings import FAULTS, error_message
+from mmt.config.renamed import with_present_names
 
 
 class WrittenBinding(NamedTuple):
@@ -46,7 +47,8 @@ def written(file: Path) -> dict[str, WrittenBinding]:
     """
     values: dict[str, Any] = {}
     try:
-        for statement in config_parser.ConfigParser(file.read_text("utf-8"), _AsText()):
+        text = with_present_names(file.read_text("utf-8"))
+        for statement in config_parser.ConfigParser(text, _AsText()):
             if isinstance(statement, config_parser.IncludeStatement):
                 raise ValueError(f"line {statement.location.line_num}: expected no include")
             if isinstance(statement, config_parser.BindingStatement):

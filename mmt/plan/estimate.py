@@ -32,7 +32,7 @@ CHANGES = (
     "recompute (transformer.Config.remat = 'full')",
     "cut every parameter (--gin_file=gin_configs/meshes/fully_sharded.gin)",
     "a smaller BATCH_SIZE",
-    "train.Program.microbatches = 2 or more",
+    "train.Trainer.microbatches = 2 or more",
 )
 
 

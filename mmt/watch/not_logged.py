@@ -35,11 +35,11 @@ def reason(name: str, config: str, step: int) -> str:
       config: the text of the run's `config.gin`; '' if it is unknown.
       step: the latest step of the run.
 
-    >>> reason("loss", "train.Program.languages_every = 100\\n", 60)
+    >>> reason("loss", "train.Trainer.languages_every = 100\\n", 60)
     'the first values are of step 100'
     """
     if name in _OF_TRAINING:
-        first = _number(config, "train.Program.languages_every")
+        first = _number(config, "train.Trainer.languages_every")
         return f"the first values are of step {first:,}" if first and step < first else HOW[name]
     hook = _HOOKS.get(name)
     if hook is None or not _has_hook(config, hook):

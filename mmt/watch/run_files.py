@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mmt import config
 from mmt.checked import HUGE
 from mmt.data import ledger
 from mmt.run import Run
@@ -59,7 +60,7 @@ def read_config(run: Run) -> tuple[str, int | None]:
     except UnicodeDecodeError as error:
         raise ValueError(f"{run.config}: {error}") from error
     match = re.search(r"^TRAIN_STEPS = (\d{1,18})$", text, re.M)
-    return text, int(match[1]) if match else None
+    return config.with_present_names(text), int(match[1]) if match else None
 
 
 def _check_is_run(path: Path) -> None:

@@ -113,13 +113,13 @@ def run(layout, kind: str, dtype: str) -> tuple[list, object]:
     import optax
     from conftest import ToyBatches
 
-    from mmt.trainer import Program, features
+    from mmt.trainer import Trainer, features
 
     keeping = optax.GradientTransformation(  # the state is the last gradient
         lambda params: jax.tree.map(jax.numpy.zeros_like, params),
         lambda gradients, *_: (jax.tree.map(lambda g: -0.1 * g, gradients), gradients),
     )
-    program = Program(model(kind, dtype), keeping, layout=layout)
+    program = Trainer(model(kind, dtype), keeping, layout=layout)
     state, batches, gradients = program.init(3), ToyBatches(rows=16, length=7), []
     for _ in range(STEPS):
         state, _ = program.step(state, program.place(next(batches)))

@@ -109,7 +109,7 @@ def test_an_old_gin_file_loads(file):
     if file.stem == "study":
         assert len(config.configured(study.Study)().runs) == 3
     elif file.stem not in ("tiny", "tiny_moe", "expert_data"):
-        program = config.configured(train.Program)()
+        program = config.configured(train.Trainer)()
         assert program.model.config.encoder_layers in (2, 4)
 
 

@@ -50,16 +50,16 @@ def student_batches(toy_batches):
     return make
 
 
-def student_of(program, model_dir, **objective) -> train.Program:
+def student_of(program, model_dir, **objective) -> train.Trainer:
     return dataclasses.replace(
         program, teacher=distill.Teacher(str(model_dir)), objective=losses.Objective(**objective)
     )
 
 
-def quiet(program) -> train.Program:
+def quiet(program) -> train.Trainer:
     """The same without dropout, by plain gradient descent."""
     config = dataclasses.replace(program.model.config, dropout_rate=0.0)
-    return train.Program(type(program.model)(config), optax.sgd(1.0))
+    return train.Trainer(type(program.model)(config), optax.sgd(1.0))
 
 
 def test_a_step_mixes_teacher_and_labels_as_switch_does(toy_program, toy_teacher, toy_batches):

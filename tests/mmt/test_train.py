@@ -238,7 +238,7 @@ def test_a_checkpoint_of_another_optimizer_is_refused_and_not_called_damaged(
     tmp_path, toy_program, toy_batches, capsys
 ):
     train.train(toy_program(), toy_batches(), model_dir=str(tmp_path), steps=1)
-    other = train.Program(toy_program().model, optax.sgd(0.1), log_every=5, languages_every=10)
+    other = train.Trainer(toy_program().model, optax.sgd(0.1), log_every=5, languages_every=10)
     with pytest.raises(ValueError, match="checkpoints/1 is of another training: optimizer/"):
         train.train(other, toy_batches(), model_dir=str(tmp_path), steps=2)
     assert "damaged" not in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 from mmt import losses, sharding, train
 from mmt.model import moe, stack
 from mmt.run import read_metrics
-from mmt.trainer import FEATURES, Program
+from mmt.trainer import FEATURES, Trainer
 
 
 def by_language(logits, padding_mask, **options):
@@ -30,7 +30,7 @@ def test_microbatches_sum_to_the_same_gradient(toy_program, toy_batches, routing
         program.model.config, dropout_rate=0.0, moe=moe.MoeConfig(4, router=by_language)
     )
     for microbatches in (1, 4):
-        program = Program(
+        program = Trainer(
             type(program.model)(quiet), optax.sgd(1.0), microbatches=microbatches,
             objective=losses.Objective(moe_aux=0.0),  # it is a mean over the tokens of a part
         )  # fmt: skip
@@ -75,7 +75,7 @@ def test_a_batch_that_cannot_be_cut_names_the_numbers(toy_program, toy_batches):
 def test_groups_that_a_mesh_cannot_cut_name_the_size_that_can(toy_program):
     mesh = jax.sharding.AbstractMesh((8, 1), ("data", "model"))
     model = toy_program(moe_period=2).model
-    program = Program(model, optax.sgd(1.0), layout=sharding.Layout(mesh))
+    program = Trainer(model, optax.sgd(1.0), layout=sharding.Layout(mesh))
     with pytest.raises(ValueError, match="16 x 6 tokens .* 1024: 1, which 8 .*group_size = 12 "):
         program.check_divisible(16, 6, side="encoder")
     with pytest.raises(ValueError, match="12 rows .* over 8 devices .* multiple of 8"):
@@ -120,7 +120,7 @@ def test_the_guided_loss_is_per_target_token_of_the_batch(toy_program, aligned_b
     plain = toy_program().model
     model = type(plain)(type(plain.config)(**{**vars(plain.config), "dropout_rate": 0.0}))
     objective = losses.Objective(guided_alignment=0.7, guided_layer=0, label_smoothing=0.0)
-    program = Program(model, optax.sgd(1.0), objective=objective, microbatches=2)
+    program = Trainer(model, optax.sgd(1.0), objective=objective, microbatches=2)
     before = jax.device_get(program.init(3).params)
 
     def loss(params):

@@ -77,7 +77,7 @@ def test_the_kept_configuration_gives_the_same_model_again(tmp_path):
 def test_a_kept_configuration_can_be_overridden(tmp_path):
     """Also where a macro, such as MODEL, built what was kept."""
     config.load(["gin_configs/models/tiny_moe.gin", TRAIN], OPEN)
-    config.configured(train.Program)()
+    config.configured(train.Trainer)()
     (tmp_path / "config.gin").write_text(config.complete())
     config.load([tmp_path / "config.gin"], ["transformer.Config.moe_period=0"])
-    assert config.configured(train.Program)().model.config.moe_period == 0
+    assert config.configured(train.Trainer)().model.config.moe_period == 0

@@ -101,7 +101,7 @@ def test_logits_are_the_same_and_new_rows_are_means(dense_toy_run, extended):
 
 def test_its_configuration_trains_new_and_old_languages(extended, tmp_path):
     config.load([extended / "config.gin"], [f"MODEL_DIR={tmp_path}/grown"])
-    program = config.configured(train.Program)()
+    program = config.configured(train.Trainer)()
     train.check_parents(program, tmp_path / "grown")
     batches = config.configured(pipeline.train_batches)()
     train.check(program, batches.manifest, tmp_path / "grown")
@@ -124,7 +124,7 @@ def test_its_configuration_trains_new_and_old_languages(extended, tmp_path):
 def test_training_needs_a_directory_of_its_own(extended):
     config.load([extended / "config.gin"])
     with pytest.raises(ValueError, match="name a new directory"):
-        train.check_parents(config.configured(train.Program)(), extended)
+        train.check_parents(config.configured(train.Trainer)(), extended)
 
 
 @pytest.mark.parametrize(

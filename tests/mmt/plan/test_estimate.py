@@ -247,9 +247,9 @@ def test_config_knows_what_is_bound():
     from mmt import sharding, train
 
     config.load(["gin_configs/models/tiny.gin"])
-    assert not config.binds(train.Program)
+    assert not config.binds(train.Trainer)
     files = ["gin_configs/runs/train.gin", "gin_configs/models/tiny.gin"]
     config.load(files, may_leave_open=True)
-    assert config.binds(train.Program) and not config.binds(sharding.device_mesh)
+    assert config.binds(train.Trainer) and not config.binds(sharding.device_mesh)
     config.load([*files, "gin_configs/meshes/data.gin"], may_leave_open=True)
     assert config.binds(sharding.device_mesh)

@@ -9,7 +9,7 @@ CONFIG = """\
 EVAL_PERIOD = 350
 TRAIN_STEPS = 700
 
-train.Program.languages_every = 100
+train.Trainer.languages_every = 100
 
 hooks.SourceUse.period = %EVAL_PERIOD
 
