@@ -60,7 +60,7 @@ def _extract_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--testset", metavar="NAME_OR_DIR",
-        help="text to score the model on, as of evaluate; default: the corpus's test split",
+        help="text to score the model on, as in evaluate; default: the corpus's test split",
     )  # fmt: skip
     parser.add_argument(
         "--baseline", metavar="RUN", help="a dense model: print the share of the gain over it"

@@ -100,7 +100,7 @@ def track(
     disable: bool | None = False,
     transient: bool = False,
 ) -> Iterator[T]:
-    """Yields `items` under a bar that shows how many are done; options as of `progress_bar`."""
+    """Yields `items` under a bar that shows how many are done; options as in `progress_bar`."""
     bar = progress_bar(
         PERCENT, REMAINING_THEN_ELAPSED, console=console, disable=disable, transient=transient
     )

@@ -30,7 +30,7 @@ def translate(
         calibration: of the run.
         decoding: options of the search.
         retry: whether to translate risky lines again.
-        options: `source` and `target`, as of `Translator.translate`.
+        options: `source` and `target`, as in `Translator.translate`.
     """
     calibration.warn_unless_fitted_with(decoding)
     number = 0

@@ -165,7 +165,7 @@ class ContextTranslator:
         Args:
             items: the sentences.
             decoding: options of the search; without a prefix, which would be that of the context.
-            options: `source` and `target`, as of `Translator.translate`.
+            options: `source` and `target`, as in `Translator.translate`.
 
         Raises:
             ValueError: `decoding` has a prefix, or as `Translator.translate`.

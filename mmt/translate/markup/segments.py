@@ -34,7 +34,7 @@ def translate(
     Args:
         translator: the model.
         segments: the texts.
-        source, target: languages, as of `Translator.translate`; 'auto' detects that of a segment.
+        source, target: languages, as in `Translator.translate`; 'auto' detects that of a segment.
         decoding: options of the search; None is the default, by sentence, with placeholders
             kept and capitals recased. With `split` 'long', segments are only cut into lines.
         context: translates instead of `translator`, with the previous sentences of the segments,
