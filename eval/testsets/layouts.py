@@ -158,7 +158,7 @@ def _flores_plus(files: Sequence[Path], target: str) -> tuple[dict[str, Sentence
         raise ValueError(f"{first} and {second} are of two releases of FLORES+; remove one release")
     names = {path: path.suffix[1:] if "" in kinds else path.stem for path in files}
     paths = multiway.by_language(
-        {path: "_".join(name.split("_")[:2]) for path, name in names.items()}, varieties=True
+        {path: _without_variety(name) for path, name in names.items()}, varieties=True
     )
     if "" in kinds:
         return _flores_lines(paths, files[0].parent, target)
@@ -187,7 +187,7 @@ def _record_files(
 
 def _bouquet(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], str]:
     """Reads BOUQuET's sentences; languages that the table of languages lacks are left out."""
-    names = {path: "_".join(path.stem.split("_")[:2]) for path in files}
+    names = {path: _without_variety(path.stem) for path in files}
     unknown = [path.stem for path, name in names.items() if not _known(name)]
     if unknown:
         warnings.warn(
@@ -198,6 +198,11 @@ def _bouquet(files: Sequence[Path], target: str) -> tuple[dict[str, Sentences], 
     known = {path: name for path, name in names.items() if path.stem not in unknown}
     paths = multiway.by_language(known, varieties=True)
     return _record_files(paths, target, key="uniq_id", text="src_text", document="par_id")
+
+
+def _without_variety(name: str) -> str:
+    """Returns language and script of a file's name: 'twi_Latn' for 'twi_Latn_akua1239'."""
+    return "_".join(name.split("_")[:2])
 
 
 _RECORDS = (".jsonl", ".parquet")  # suffixes of releases with one row per sentence

@@ -3,7 +3,7 @@
 from mmt.documents.document import Document, MarkedText, Segment, Tag, TextDocument
 from mmt.documents.formats import read, supported_suffixes
 from mmt.documents.html import read_text as read_html
-from mmt.documents.named import Locales, code_of, locales, main_region
+from mmt.documents.named import Locales, code_of, locales, main_region, region_of
 from mmt.documents.places import by_attention, by_position
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "main_region",
     "read",
     "read_html",
+    "region_of",
     "supported_suffixes",
 ]

@@ -98,9 +98,7 @@ def locales(source: str | None, target: str | None) -> Locales:
     source_code, target_code = (
         languages.find(name).code if name else "" for name in (source, target)
     )
-    match = _TAG.fullmatch(target or "")
-    region = match["region"] if match else None
-    return Locales(source_code, target_code, region.upper() if region else "")
+    return Locales(source_code, target_code, region_of(target or ""))
 
 
 @functools.lru_cache(maxsize=1 << 12)
@@ -112,6 +110,12 @@ def code_of(name: str) -> str:
         return languages.find(f"{plain}-{script}" if script else plain).code
     except ValueError:
         return ""
+
+
+def region_of(name: str) -> str:
+    """Returns the region of a file's language name, '' without one: 'BR' for 'pt_br'."""
+    match = _TAG.fullmatch(name)
+    return (match["region"] or "").upper() if match else ""
 
 
 def main_region(tag: str) -> str:

@@ -6,7 +6,7 @@
 A path without a code, such as `values/strings.xml` or `Base.lproj/…`, has the target language.
 Of several files of a language one is read, in this order: without a region (`pt`), with the region
 of most readers (`pt-BR`), for the target a path without a code, and with another region (`pt-PT`),
-which often has only the texts that differ.
+whose file is often incomplete.
 """
 
 import itertools
@@ -18,13 +18,12 @@ from typing import NamedTuple
 
 from mmt import languages as known_languages
 from mmt.data.readers import catalogues
-from mmt.documents import code_of, main_region
+from mmt.documents import code_of, main_region, region_of
 from mmt.system import compression
 
 _BILINGUAL = (".po", ".mo", ".xlf", ".xliff", ".ts")  # one file holds the pairs of a language
 _MULTILINGUAL = (".xcstrings",)  # one file holds all languages
 _FOLDER = re.compile(r"(?:values-)?(?P<code>[\w+-]+?)(?:\.lproj)?")
-_REGION = re.compile(r"[_-]([A-Za-z]{2}|[0-9]{3})(?=[_-]|$)")
 _NO_REGION, _MAIN_REGION, _NO_CODE, _OTHER_REGION = range(4)  # in the order of preference
 
 
@@ -115,10 +114,10 @@ def _preference(tag: str) -> int:
     """Returns the place of a locale among those of its language."""
     if not tag:
         return _NO_CODE
-    region = _REGION.search(tag)
-    if region is None:
+    region = region_of(tag)
+    if not region:
         return _NO_REGION
-    is_main = region[1].upper() == main_region(known_languages.find(code_of(tag)).bcp47)
+    is_main = region == main_region(known_languages.find(code_of(tag)).bcp47)
     return _MAIN_REGION if is_main else _OTHER_REGION
 
 

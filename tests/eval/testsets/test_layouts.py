@@ -7,23 +7,10 @@ import pytest
 
 from eval import testsets
 from eval.testsets import layouts
+from tests.eval.testsets import as_parquet
 
 GERMAN, ENGLISH, SWAHILI = ("eins", "zwei", "drei"), ("one", "two", "three"), ("moja", "mbili", "")
 URLS = ("https://example.org/a", "https://example.org/a", "https://example.org/b")
-
-
-@pytest.fixture
-def write(tmp_path):
-    """write({'devtest/deu_Latn.devtest': lines}) makes a folder of such files and returns it."""
-
-    def make(files):
-        for name, lines in files.items():
-            path = tmp_path / "set" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes("".join(f"{line}\n" for line in lines).encode())
-        return tmp_path / "set"
-
-    return make
 
 
 def flores200(split="devtest", **changes):
@@ -48,17 +35,6 @@ def flores_plus(**texts):
         ]
         for name, lines in texts.items()
     }  # fmt: skip
-
-
-def as_parquet(folder):
-    """The same rows as Parquet, in the place of their .jsonl."""
-    pa = pytest.importorskip("pyarrow", reason="Parquet needs the extra [formats]")
-    import pyarrow.parquet
-
-    for path in folder.glob("**/*.jsonl"):
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path.with_suffix(".parquet"))
-        path.unlink()
 
 
 def flores_plus_text(split="devtest", **texts):
@@ -174,48 +150,6 @@ def test_flores_plus_is_one_version_of_the_text_in_all_its_layouts(write, tmp_pa
     as_parquet(folder)
     assert testsets.load(folder) == rows
     assert rows.languages["deu_Latn"].documents == URLS
-
-
-def bouquet(**texts):
-    """A file of BOUQuET's sentences each, of which two are a paragraph."""
-    return {
-        f"data/sentence_level/test/{name}.jsonl": [
-            json.dumps({
-                "uniq_id": f"P{1 + i // 2:03}-S{1 + i % 2}", "par_id": f"P{1 + i // 2:03}",
-                "domain": "how-to" if i < 2 else "narration",
-                "src_lang": name, "src_text": text, "tgt_lang": "eng_Latn", "tgt_text": "-",
-            })
-            for i, text in enumerate(lines)
-        ]
-        for name, lines in texts.items()
-    }  # fmt: skip
-
-
-def test_bouquet_is_joined_by_id_and_has_documents(write):
-    files = bouquet(
-        deu_Latn=GERMAN, eng_Latn=ENGLISH, por_Latn_braz1246=GERMAN, zlm_Latn=GERMAN
-    )
-    files["data/sentence_level/test/deu_Latn.jsonl"].reverse()
-    folder = write(files)
-    as_parquet(folder)
-    with pytest.warns(UserWarning, match="1 languages are unknown and left out: zlm_Latn$"):
-        testset = testsets.load(folder)
-    assert (testset.name, testset.domain, testset.licence) == (
-        "bouquet-test", "how-to, narration", "CC BY-SA 4.0"
-    )  # fmt: skip
-    expected = (GERMAN, ENGLISH, ("P001", "P001", "P002"))
-    assert testset.languages == {"deu_Latn": expected, "por_Latn": expected}
-    with pytest.warns(UserWarning, match="zlm_Latn"):
-        assert testsets.load(folder / "data/sentence_level/test") == testset
-
-
-def test_paragraphs_of_bouquet_are_refused(write):
-    folder = write(bouquet(deu_Latn=GERMAN, eng_Latn=ENGLISH))
-    as_parquet(folder)
-    sentences = folder / "data/sentence_level"
-    sentences.rename(folder / "data/paragraph_level")
-    with pytest.raises(ValueError, match=r"paragraphs of BOUQuET .* folder \S+/sentence_level$"):
-        testsets.load(folder / "data/paragraph_level")
 
 
 def test_a_faulty_row_of_parquet_is_named_by_its_number(write):
