@@ -12,6 +12,7 @@ It takes about 5 core-hours. The same command resumes. It needs the extra [data]
 """
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -25,7 +26,7 @@ from eval.records import results
 from eval.study import mmt
 from mmt.data import corpora
 from mmt.data.corpora import Corpus
-from mmt.data.pair import SPLITS
+from mmt.data.pair import SPLITS, Pair
 from mmt.run import Run
 
 HELD_OUT = "fin,kat,zul"  # a large one in Latin script, a script of its own, a small one
@@ -33,8 +34,13 @@ TEST_LINES = 100  # of a language
 _FLAT = str.maketrans("\t\n\r", "   ")
 
 
-def write(corpus: Corpus, folder: Path, name: str) -> Path:
-    """Writes a corpus as TSV files of pairs, with TEST_LINES test lines a language."""
+def write(
+    corpus: Corpus, folder: Path, name: str, keep: Callable[[Pair], bool] = lambda pair: True
+) -> Path:
+    """Writes a corpus as TSV files of pairs, with TEST_LINES test lines a language.
+
+    Of the training pairs, those that `keep` accepts are written.
+    """
     description = folder / "corpus.toml"
     if description.is_file():  # it is written last
         return folder
@@ -48,6 +54,7 @@ def write(corpus: Corpus, folder: Path, name: str) -> Path:
             rows = [
                 f"{pair.source.translate(_FLAT)}\t{pair.target.translate(_FLAT)}\n"
                 for pair in corpus.pairs(code, split)
+                if split != "train" or keep(pair)
             ][: TEST_LINES if split == "test" else None]
             (folder / f"{split}.{code}.tsv").write_text("".join(rows), encoding="utf-8")
             lines.append(f'{code} = "{split}.{code}.tsv"')
