@@ -286,4 +286,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 127  # 125, and data split: --validation, --test
+    assert count(parser()) == 134  # 127, and the 7 of score

@@ -7,6 +7,5 @@ document. The examples come from any test set with documents, into English.
 
 from eval.contrastive.accuracy import measure, table
 from eval.contrastive.examples import ContrastiveExample, find
-from eval.contrastive.likelihood import log_likelihoods
 
-__all__ = ["ContrastiveExample", "find", "log_likelihoods", "measure", "table"]
+__all__ = ["ContrastiveExample", "find", "measure", "table"]

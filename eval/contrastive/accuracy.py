@@ -8,7 +8,6 @@ from jaxtyping import Bool
 from eval.analyses.significance import mcnemar
 from eval.contrastive import examples
 from eval.contrastive.examples import ContrastiveExample
-from eval.contrastive.likelihood import log_likelihoods
 from eval.records.contrastive import (
     PHENOMENA,
     ContrastiveAccuracy,
@@ -19,7 +18,7 @@ from eval.systems import System
 from eval.testsets import TestSet, check_documents
 from mmt.system import text_table
 from mmt.system.progress import SENTENCES, progress_bar
-from mmt.translate import Translator
+from mmt.translate import Decoding, Translator, scoring
 from mmt.translate.context import SentenceInContext
 
 _COLUMNS = (
@@ -141,7 +140,9 @@ def _right(
     own, none, and another document's.
     """
     texts = [pair for each in fitting for pairs in _scored(each) for pair in pairs]
-    scores = iter(log_likelihoods(translator, texts, source=language).tolist())
+    log_probability = Decoding(alpha=0.0)
+    scored = scoring.score(translator, texts, source=language, decoding=log_probability)
+    scores = iter([each.score for each in scored])
     right = []
     for each in fitting:
         of_contexts = [[next(scores) for _ in (0, *each.wrong)] for _ in range(3)]

@@ -30,6 +30,8 @@ def parser() -> argparse.ArgumentParser:
         commands.add_parser("translate", help="translate stdin, many files, or a document")
     )
 
+    _score_flags(commands.add_parser("score", help="score given translations, and align words"))
+
     _serve_flags(commands.add_parser("serve", help="serve LibreTranslate's API and a web page"))
 
     scored = "score a model on a test set, per language"
@@ -118,12 +120,10 @@ def _watch_flags(parser: argparse.ArgumentParser) -> None:
 
 def _translate_flags(parser: argparse.ArgumentParser) -> None:
     _decoding_flags(parser)
-    parser.add_argument(
-        "--from", dest="source",
-        help="language of the lines, or auto to detect it (optional, unless the model routes by "
+    _language_flags(
+        parser, "language of the lines, or auto to detect it (optional, unless the model routes by "
         "language)",
     )  # fmt: skip
-    parser.add_argument("--to", dest="target", help="default: the target of the model, else eng")
     parser.add_argument(
         "--nbest", type=int, metavar="N", help="N translations per line, with scores"
     )
@@ -165,6 +165,26 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.epilog = f"{parser.epilog} --gin.BackTranslation.lines=N limits the lines of --corpus."
     parser.set_defaults(run="translate")
+
+
+def _score_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", required=True, metavar="DIR", help="a run directory")
+    _checkpoint_flags(parser)
+    _language_flags(parser, "language of the lines (optional, unless the model routes by language)")
+    parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="default: text")
+    parser.add_argument(
+        "--alignment", action="store_true",
+        help="also print the source word of each word of the translation, as in 0-0 1-2",
+    )  # fmt: skip
+    parser.description = (
+        "Reads lines `source<TAB>translation` from stdin and prints the score of each translation: "
+        "its log-probability, divided by the length penalty. --alpha 0 gives the log-probability."
+    )
+    parser.epilog = (
+        "--gin.Decoding.penalty and --gin.Translator.load.NAME=VALUE (average, batch_size) set the "
+        "rest."
+    )
+    parser.set_defaults(run="score", gin_file=(), engine="jax", weights="float32")
 
 
 def _bulk_flags(parser: argparse.ArgumentParser) -> None:
@@ -275,10 +295,19 @@ def _decoding_flags(parser: argparse.ArgumentParser) -> None:
     _search_flags(parser)
 
 
-def _search_flags(parser: argparse.ArgumentParser) -> None:
+def _language_flags(parser: argparse.ArgumentParser, source: str) -> None:
+    parser.add_argument("--from", dest="source", help=source)
+    parser.add_argument("--to", dest="target", help="default: the target of the model, else eng")
+
+
+def _checkpoint_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=int, help="checkpoint; default: the best, else the latest")
-    parser.add_argument("--beam", type=int, help="1 is greedy; default: 4")
     parser.add_argument("--alpha", type=float, help="length penalty; default: 0.8")
+
+
+def _search_flags(parser: argparse.ArgumentParser) -> None:
+    _checkpoint_flags(parser)
+    parser.add_argument("--beam", type=int, help="1 is greedy; default: 4")
     _engine_flag(parser)
     parser.set_defaults(gin_file=())
     parser.epilog = (

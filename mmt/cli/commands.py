@@ -1,7 +1,7 @@
 """The commands of `mmt`, each of which reads its arguments and calls the library.
 
 Here are those that train, watch and serve; `model_commands`, `plan_commands`, `data_commands`,
-`evaluation_commands` and `translate_commands` hold the others.
+`evaluation_commands`, `translate_commands` and `score_commands` hold the others.
 
 Imports are lazy, so that `mmt --help` is instant. Results go to stdout, messages to stderr.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mmt.cli import data_commands, engines, evaluation_commands, model_commands, plan_commands
 from mmt.cli.data_commands import make_cache, make_identifier
+from mmt.cli.score_commands import score
 from mmt.cli.translate_commands import translate
 from mmt.system import status, termination
 
@@ -173,7 +174,7 @@ def _watch(args: argparse.Namespace) -> None:
 COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "train": _train_together, "distill": _distill, "watch": _watch,
     "launch": _launch, "health": _health,
-    "translate": translate, "serve": _serve,
+    "translate": translate, "score": score, "serve": _serve,
     "baselines": _baselines,
     **model_commands.COMMANDS,
     **plan_commands.COMMANDS,

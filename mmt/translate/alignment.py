@@ -4,7 +4,8 @@ It needs no search: any translation can be aligned, also one that the model did 
 """
 
 import functools
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -40,6 +41,20 @@ class Alignment(NamedTuple):
             tuple((start + target, end + target) for start, end in self.target),
             self.weights,
         )
+
+    def word_links(self, line: str, translation: str) -> list[tuple[int, int]]:
+        """Returns, for each word of the translation, the source word that it attends to most.
+
+        Words are separated by white space, and counted from 0: (source word, target word).
+        """
+        sources = _tokens_of_words(line, self.source)
+        targets = _tokens_of_words(translation, self.target)
+        if not sources:
+            return []
+        of_words = np.array(
+            [[self.weights[np.ix_(t, s)].sum() for s in sources] for t in targets]
+        ).reshape(len(targets), len(sources))
+        return [(int(source), i) for i, source in enumerate(of_words.argmax(axis=1))]
 
 
 class Encoded(NamedTuple):
@@ -100,39 +115,48 @@ def align(
     *,
     batch_size: int,
 ) -> list[Alignment]:
-    """Returns the alignment of each pair of an encoded line and its encoded translation.
-
-    A pair's shape depends on its own lengths only, so its alignment does not depend on others.
-    """
-
-    def shape(i: int) -> tuple[int, int]:
-        return _bucket(len(pairs[i][0].ids) + 1), _bucket(len(pairs[i][1].ids) + 1)
-
+    """Returns the alignment of each pair of an encoded line and its encoded translation."""
+    ids = [(source.ids, target.ids) for source, target in pairs]
     aligned: dict[int, Alignment] = {}
-    for sizes in sorted(set(map(shape, range(len(pairs))))):
-        members = [i for i in range(len(pairs)) if shape(i) == sizes]
-        for start in range(0, len(members), batch_size):
-            batch = members[start : start + batch_size]
-            inputs = _inputs(model, [pairs[i] for i in batch], (batch_size, *sizes))
-            ids = [language_ids[i] or 0 for i in batch] + [0] * (batch_size - len(batch))
-            weights = np.asarray(_attention(model, params, *inputs, np.array(ids, np.int32)))
-            for row, i in enumerate(batch):
-                source, target = pairs[i]
-                of_pair = weights[row, : len(target.ids), : len(source.ids)]
-                aligned[i] = Alignment(tuple(source.spans), tuple(target.spans), of_pair)
+    for shape, batch in batches(ids, batch_size):
+        tokens = inputs(model, [ids[i] for i in batch], (batch_size, *shape))
+        languages = [language_ids[i] or 0 for i in batch] + [0] * (batch_size - len(batch))
+        weights = np.asarray(_attention(model, params, *tokens, np.array(languages, np.int32)))
+        for row, i in enumerate(batch):
+            source, target = pairs[i]
+            of_pair = weights[row, : len(target.ids), : len(source.ids)]
+            aligned[i] = Alignment(tuple(source.spans), tuple(target.spans), of_pair)
     return [aligned[i] for i in range(len(pairs))]
 
 
-def _inputs(
-    model: Transformer, pairs: Sequence[tuple[Encoded, Encoded]], shape: tuple[int, int, int]
+def batches(
+    pairs: Sequence[tuple[list[int], list[int]]], batch_size: int
+) -> Iterator[tuple[tuple[int, int], list[int]]]:
+    """Yields the source and target length of each batch, and the indices of its pairs.
+
+    A pair's length depends on its own texts only, so its result does not depend on other pairs. It
+    is the same for both sides: few lengths are few programs to compile.
+    """
+    lengths = [_bucket(max(map(len, pair)) + 1) for pair in pairs]
+    for length in sorted(set(lengths)):
+        members = [i for i, each in enumerate(lengths) if each == length]
+        for start in range(0, len(members), batch_size):
+            yield (length, length), members[start : start + batch_size]
+
+
+def inputs(
+    model: Transformer, pairs: Sequence[tuple[list[int], list[int]]], shape: tuple[int, int, int]
 ) -> tuple[Int[np.ndarray, "B S"], Int[np.ndarray, "B T"]]:
-    """Returns source tokens, and target tokens shifted right by the start token."""
+    """Returns source tokens, and target tokens shifted right by the start token.
+
+    The ids of `pairs` have no end token; that of the source is added.
+    """
     config, (rows, source_length, target_length) = model.config, shape
     sources = np.full((rows, source_length), config.pad_id, np.int32)
     targets = np.full((rows, target_length), config.pad_id, np.int32)
     for row, (source, target) in enumerate(pairs):
-        sources[row, : len(source.ids) + 1] = [*source.ids, config.eos_id]
-        targets[row, : len(target.ids) + 1] = [config.start_id, *target.ids]
+        sources[row, : len(source) + 1] = [*source, config.eos_id]
+        targets[row, : len(target) + 1] = [config.start_id, *target]
     return sources, targets
 
 
@@ -150,6 +174,14 @@ def _attention(
         {"params": params}, source, target, decoder_language_ids=languages, mutable=["attention"]
     )
     return jnp.mean(cross_attention(collections["attention"]), axis=0)
+
+
+def _tokens_of_words(text: str, spans: Sequence[Span]) -> list[list[int]]:
+    """Returns the tokens of each word of a text: those with a character of it."""
+    return [
+        [i for i, (start, end) in enumerate(spans) if start < word.end() and end > word.start()]
+        for word in re.finditer(r"\S+", text)
+    ]
 
 
 def _bucket(length: int) -> int:

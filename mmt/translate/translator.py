@@ -249,11 +249,11 @@ class Translator:
         if source == AUTO:
             source_language.require_identifier(self.identifier)
         elif sources is None:
-            self._check_language(source, target)
+            self.check_language(source, target)
         line_sources = itertools.repeat(source) if sources is None else iter(sources)
         if prefixes is not None and decoding.prefix:
             raise ValueError(f"prefixes, and the prefix {decoding.prefix!r} for all; give one")
-        search = self._search(self._tag(target), target, decoding, token_scores, glossary)
+        search = self._search(self.tag(target), target, decoding, token_scores, glossary)
         line_prefixes = itertools.repeat(decoding.prefix) if prefixes is None else iter(prefixes)
         search.prefix(decoding.prefix)
         translations = itertools.chain.from_iterable(
@@ -271,7 +271,7 @@ class Translator:
 
         At most `max_source_length` fit. Texts of one `bucketing.bucket_length` share a batch.
         """
-        search = self._search(self._tag(target), target, self.default_decoding, False, None)
+        search = self._search(self.tag(target), target, self.default_decoding, False, None)
         return list(map(len, search.encode(texts)))
 
     def align(
@@ -286,7 +286,7 @@ class Translator:
         Lines must fit the model, as the pieces of a translation do. `source` and `target` are as in
         `translate`. A line in capitals and its translation are read in lower case.
         """
-        tag = self._tag(target)
+        tag = self.tag(target)
         language = self.language_id(source, target) if self.routes_by_language else None
         encoded = [
             (
@@ -314,7 +314,7 @@ class Translator:
 
         def language_id(source: str | None) -> int | None:
             if source is not None:
-                self._check_language(source, target)
+                self.check_language(source, target)
             return self.language_id(source, target) if self.routes_by_language else None
 
         return LineSearch(
@@ -364,7 +364,7 @@ class Translator:
         source_language.check_trained(language, manifest.translated, side)
         return manifest.languages.index(language.code)
 
-    def _check_language(self, source: str | None, target: str | None) -> None:
+    def check_language(self, source: str | None, target: str | None) -> None:
         """Raises ValueError for a source that was not trained, or that is needed and missing."""
         if source is not None:
             source_language.check_trained(languages.find(source), self.sources, "source")
@@ -377,7 +377,7 @@ class Translator:
             manifest = self.manifest
             self.reranker.check(source or manifest.source, target or manifest.target or "eng")
 
-    def _tag(self, target: str | None) -> str:
+    def tag(self, target: str | None) -> str:
         """Returns the tag of the target language; '' for a vocabulary without tags."""
         vocabulary = self.vocabularies["source"]
         if vocabulary.tags:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import packs
-from benchmarks.mix150 import corpus, phrases, verses
+from benchmarks.mix150 import corpus, extend, fraction, phrases, verses
 from eval import baselines, testsets
 from mmt import config, initial
 from mmt.data import corpora
@@ -244,3 +244,24 @@ def test_no_text_of_the_packs_is_in_the_repository():
     files = [path for path in BENCHMARK.rglob("*") if path.is_file()]
     suffixes = {path.suffix for path in files if model not in path.parents}
     assert suffixes <= {".py", ".pyc", ".gin", ".md", ".sha256", ".json", ".jsonl", ".png", ".toml"}
+
+
+def test_a_fraction_has_all_pairs_of_its_lines_and_whole_test_sets(tmp_path):
+    whole = [f"line {i}" for i in range(4000)]
+    eighth, part_of_32 = ([each for each in whole if fraction.in_part(each, n)] for n in (8, 32))
+    assert set(part_of_32) < set(eighth) and 400 < len(eighth) < 600 and 80 < len(part_of_32) < 170
+
+    (tmp_path / "corpus.toml").write_text(
+        'name = "toy"\ntarget = "eng"\n[train]\ndeu = "a.tsv"\nswh = "b.tsv"\n'
+        '[test]\ndeu = "a.tsv"\n'
+    )
+    for file in ("a.tsv", "b.tsv"):
+        (tmp_path / file).write_text("".join(f"{file} {each}\t{each}\n" for each in whole[:50]))
+    out = extend.write(
+        corpora.load(tmp_path), tmp_path / "part", "toy_8",
+        keep=lambda pair: fraction.in_part(pair.target, 8),
+    )  # fmt: skip
+    part = corpora.load(out)
+    kept = {code: [pair.target for pair in part.pairs(code, "train")] for code in part.languages}
+    assert kept["deu_Latn"] == kept["swh_Latn"] == [each for each in whole[:50] if each in eighth]
+    assert len(list(part.pairs("deu_Latn", "test"))) == 50

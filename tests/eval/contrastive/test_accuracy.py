@@ -1,6 +1,5 @@
 """Accuracies compare the likelihoods of the same texts with three contexts."""
 
-import numpy as np
 import pytest
 
 from eval import contrastive
@@ -8,6 +7,7 @@ from eval.contrastive import accuracy
 from eval.records.contrastive import ContrastiveAccuracy
 from eval.systems import System
 from eval.testsets import Sentences, TestSet
+from mmt.translate import Hypothesis
 from tests.eval.contrastive.test_examples import DOCUMENTS, sentences
 from tests.eval.records.test_contrastive import ROW
 from tests.helpers.serving import echo_translator
@@ -28,16 +28,16 @@ def talks(documents=DOCUMENTS, target="eng_Latn", **others):
 def test_the_reference_is_right_if_it_is_likelier_than_each_wrong_one(translator, monkeypatch):
     """A model that reads `Tür` as it and `Eva` as she, and else hopes for he."""
 
-    def likelihoods(_, pairs, *, source):
-        assert source == "deu_Latn"
+    def score(_, pairs, *, source, decoding):
+        assert source == "deu_Latn" and decoding.alpha == 0
         liked = {"Tür": "it", "Eva": "she"}
         scores = []
         for source_text, target in pairs:
             word = next((word for noun, word in liked.items() if noun in source_text), "he")
             scores.append(float(word in target.rpartition("|||")[2].lower().split()))
-        return np.array(scores)
+        return [Hypothesis("", score) for score in scores]
 
-    monkeypatch.setattr(accuracy, "log_likelihoods", likelihoods)
+    monkeypatch.setattr(accuracy.scoring, "score", score)
     ((she, it),) = contrastive.measure(translator, talks(DOCUMENTS[:5]), system=SYSTEM, lines=1)
     common = {"examples": 1, "in_context": 1, "without_context": 0, "other_context": 0,
               "gained": 1, "gained_over_other": 1}  # fmt: skip
@@ -49,7 +49,8 @@ def test_the_reference_is_right_if_it_is_likelier_than_each_wrong_one(translator
 
 
 def test_examples_that_do_not_fit_are_counted(translator, monkeypatch):
-    monkeypatch.setattr(accuracy, "log_likelihoods", lambda _, pairs, **__: np.zeros(len(pairs)))
+    equal = lambda _, pairs, **__: [Hypothesis("", 0.0)] * len(pairs)  # noqa: E731
+    monkeypatch.setattr(accuracy.scoring, "score", equal)
     lengthy = [*DOCUMENTS, (), ("eins " * 300, "Eva."), ("Sie geht.", "She goes.")]
     (rows,) = contrastive.measure(translator, talks(lengthy), system=SYSTEM, lines=1)
     too_long = {row.phenomenon: row.too_long for row in rows}

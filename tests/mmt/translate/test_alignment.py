@@ -61,6 +61,17 @@ def test_lines_in_capitals_are_aligned_in_lower_case(translator):
     assert acronym.weights.shape != translator.align([("eins", "vier")])[0].weights.shape
 
 
+def test_each_word_is_linked_with_the_source_word_that_it_attends_to_most():
+    line, translation = "eins  zwei, drei", "drei eins"
+    spans = [(0, 0), (0, 2), (2, 4), (4, 10), (10, 11), (11, 16)], [(0, 4), (4, 6), (6, 9)]
+    weights = np.array(
+        [[0.5, 0.1, 0.1, 0.0, 0.0, 0.3], [0.1, 0.2, 0.2, 0.3, 0.1, 0.1], [0.1, 0.3, 0.3, 0.1, 0, 0]]
+    )
+    aligned = alignment.Alignment(tuple(spans[0]), tuple(spans[1]), weights)
+    assert aligned.word_links(line, translation) == [(2, 0), (0, 1)]
+    assert aligned.word_links("", translation) == aligned.word_links(line, "") == []
+
+
 def test_a_joined_alignment_has_the_parts_side_by_side(translator):
     first, second = translator.align(PAIRS[:2])
     joined = alignment.join([first, second.shifted(20, 10)])
