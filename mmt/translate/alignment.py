@@ -5,7 +5,7 @@ It needs no search: any translation can be aligned, also one that the model did 
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -118,8 +118,8 @@ def align(
     """Returns the alignment of each pair of an encoded line and its encoded translation."""
     ids = [(source.ids, target.ids) for source, target in pairs]
     aligned: dict[int, Alignment] = {}
-    for shape, batch in batches(ids, batch_size):
-        tokens = inputs(model, [ids[i] for i in batch], (batch_size, *shape))
+    for shape, batch in batches(ids, lambda length: batch_size):
+        tokens = inputs(model, [ids[i] for i in batch], shape)
         languages = [language_ids[i] or 0 for i in batch] + [0] * (batch_size - len(batch))
         weights = np.asarray(_attention(model, params, *tokens, np.array(languages, np.int32)))
         for row, i in enumerate(batch):
@@ -130,18 +130,20 @@ def align(
 
 
 def batches(
-    pairs: Sequence[tuple[list[int], list[int]]], batch_size: int
-) -> Iterator[tuple[tuple[int, int], list[int]]]:
-    """Yields the source and target length of each batch, and the indices of its pairs.
+    pairs: Sequence[tuple[list[int], list[int]]], rows_of: Callable[[int], int]
+) -> Iterator[tuple[tuple[int, int, int], list[int]]]:
+    """Yields the shape of each batch (rows, source length, target length) and its pairs' indices.
 
-    A pair's length depends on its own texts only, so its result does not depend on other pairs. It
-    is the same for both sides: few lengths are few programs to compile.
+    A pair's length depends on its own texts only, and the rows of a batch on the length, so the
+    result of a pair does not depend on others. The length is the same for both sides: few lengths
+    are few programs to compile.
     """
     lengths = [_bucket(max(map(len, pair)) + 1) for pair in pairs]
     for length in sorted(set(lengths)):
         members = [i for i, each in enumerate(lengths) if each == length]
-        for start in range(0, len(members), batch_size):
-            yield (length, length), members[start : start + batch_size]
+        rows = rows_of(length)
+        for start in range(0, len(members), rows):
+            yield (rows, length, length), members[start : start + rows]
 
 
 def inputs(

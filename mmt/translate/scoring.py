@@ -18,6 +18,8 @@ from mmt.translate import alignment
 from mmt.translate.translation import Hypothesis
 from mmt.translate.translator import Translator
 
+_MAX_LOGITS = 1 << 27  # of a batch: 512 MiB
+
 
 def score(
     translator: Translator,
@@ -107,25 +109,30 @@ def _token_scores(
     """Returns the log-probabilities of the tokens of each translation, end token included."""
     config, scores = translator.model.config, [list[float]() for _ in encoded]
     language = translator.language_id(source, target) if translator.routes_by_language else 0
-    size, rows = translator.vocabularies["target"].size, translator.batch_size
+    size, rows_of = translator.vocabularies["target"].size, functools.partial(_rows, translator)
     with translator.layout.active() if translator.layout else contextlib.nullcontext():
         params = translator.params if translator.ctranslate2 is None else translator.params()
-        for shape, batch in alignment.batches(encoded, rows):
-            sources, inputs = alignment.inputs(
-                translator.model, [encoded[i] for i in batch], (rows, *shape)
-            )
+        for shape, batch in alignment.batches(encoded, rows_of):
+            sources, inputs = alignment.inputs(translator.model, [encoded[i] for i in batch], shape)
             targets = np.full_like(inputs, config.pad_id)
             for row, i in enumerate(batch):
                 targets[row, : len(encoded[i][1]) + 1] = [*encoded[i][1], config.eos_id]
             values = np.asarray(
                 _log_probabilities(
                     translator.model, params, sources, inputs, targets,
-                    np.full(rows, language, np.int32), size=size,
+                    np.full(shape[0], language, np.int32), size=size,
                 )
             )  # fmt: skip
             for row, i in enumerate(batch):
                 scores[i] = values[row, : len(encoded[i][1]) + 1].tolist()
     return scores
+
+
+def _rows(translator: Translator, length: int) -> int:
+    """Returns the rows of a batch: `batch_size`, or fewer, so that its logits are not too many."""
+    parts = translator.layout.parts("batch") if translator.layout else 1
+    fitting = _MAX_LOGITS // (length * translator.model.config.target_vocabulary)
+    return min(translator.batch_size, max(1, fitting // parts) * parts)
 
 
 @functools.partial(jax.jit, static_argnames=("model", "size"))

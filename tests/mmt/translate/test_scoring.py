@@ -56,6 +56,15 @@ def test_a_score_does_not_depend_on_other_pairs(translator):
     assert scoring.score(translator, []) == []
 
 
+def test_few_long_pairs_share_a_batch_if_the_vocabulary_is_large(translator, monkeypatch):
+    expected = scoring.score(translator, PAIRS)
+    one_row = 16 * translator.model.config.target_vocabulary
+    monkeypatch.setattr(scoring, "_MAX_LOGITS", one_row)
+    assert scoring._rows(translator, 16) == scoring._rows(translator, 32) == 1
+    for found, each in zip(scoring.score(translator, PAIRS), expected, strict=True):
+        assert found.score == pytest.approx(each.score, rel=1e-5) and found.tokens == each.tokens
+
+
 def test_pairs_that_do_not_fit_have_no_score(translator):
     longest = translator.max_source_length
     pairs = [("eins " * longest, "eins"), ("eins", "eins " * (2 * longest + 16)), PAIRS[0]]
