@@ -131,31 +131,30 @@ def align(
 
 def batches(
     pairs: Sequence[tuple[list[int], list[int]]], rows_of: Callable[[int], int]
-) -> Iterator[tuple[tuple[int, int, int], list[int]]]:
-    """Yields the shape of each batch (rows, source length, target length) and its pairs' indices.
+) -> Iterator[tuple[tuple[int, int], list[int]]]:
+    """Yields the rows of each batch and the length of both its sides, and the indices of its pairs.
 
     A pair's length depends on its own texts only, and the rows of a batch on the length, so the
-    result of a pair does not depend on others. The length is the same for both sides: few lengths
-    are few programs to compile.
+    result of a pair does not depend on others. One length for both sides: few programs are
+    compiled.
     """
     lengths = [_bucket(max(map(len, pair)) + 1) for pair in pairs]
     for length in sorted(set(lengths)):
         members = [i for i, each in enumerate(lengths) if each == length]
         rows = rows_of(length)
         for start in range(0, len(members), rows):
-            yield (rows, length, length), members[start : start + rows]
+            yield (rows, length), members[start : start + rows]
 
 
 def inputs(
-    model: Transformer, pairs: Sequence[tuple[list[int], list[int]]], shape: tuple[int, int, int]
-) -> tuple[Int[np.ndarray, "B S"], Int[np.ndarray, "B T"]]:
+    model: Transformer, pairs: Sequence[tuple[list[int], list[int]]], shape: tuple[int, int]
+) -> tuple[Int[np.ndarray, "B L"], Int[np.ndarray, "B L"]]:
     """Returns source tokens, and target tokens shifted right by the start token.
 
     The ids of `pairs` have no end token; that of the source is added.
     """
-    config, (rows, source_length, target_length) = model.config, shape
-    sources = np.full((rows, source_length), config.pad_id, np.int32)
-    targets = np.full((rows, target_length), config.pad_id, np.int32)
+    config = model.config
+    sources, targets = (np.full(shape, config.pad_id, np.int32) for _ in range(2))
     for row, (source, target) in enumerate(pairs):
         sources[row, : len(source) + 1] = [*source, config.eos_id]
         targets[row, : len(target) + 1] = [config.start_id, *target]
