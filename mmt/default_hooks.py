@@ -18,7 +18,7 @@ from mmt.health import Health, StepProgress, first_heartbeat, heartbeats
 from mmt.metrics import Log
 from mmt.run import Run
 from mmt.step import Batches, Hook, LossHook, RunGuard, Step, position
-from mmt.system import status, termination
+from mmt.system import garbage_collection, status, termination
 from mmt.system.data_root import data_root
 from mmt.trainer import Trainer, TrainState
 
@@ -343,6 +343,7 @@ def open_run(
         Log(model_dir, steps, languages=languages, corpora=corpora, every=program.log_every,
             languages_every=program.languages_every) as log,
         _heartbeats(log, health) as progress,
+        garbage_collection.rare(),
     ):  # fmt: skip
         yield OpenRun(preempt, checkpoints, recovery, log, progress)
 

@@ -1,10 +1,8 @@
 """Runs the server: loads the models, listens, and ends when the accepted work is done."""
 
-import contextlib
-import gc
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,11 @@ from mmt.serve.metrics import ServerMetrics
 from mmt.serve.models import BatchKey, Models, ServedModel
 from mmt.serve.scheduler import Scheduler, Sentence
 from mmt.serve.service import Service
-from mmt.system import http_server, status, termination
+from mmt.system import garbage_collection, http_server, status, termination
 from mmt.system.http_server import HttpServer
 from mmt.system.termination import Termination
 from mmt.translate import Decoding, Translator
 
-_MIDDLE_PER_FULL = 100  # collections of the middle generation before a full one; default: 10
 _BACKLOG = 2048  # connections that wait to be accepted
 _HEADER_BYTES = 1 << 18  # some clients send texts in the query string
 
@@ -67,26 +64,8 @@ def serve(
             address = http_server.url(host, listening)
             listening.listen(_BACKLOG)  # a client that reads the next line can connect
             print(f"mmt serve: {address} translates {all_models}", file=sys.stderr, flush=True)
-            with rare_full_collections():
+            with garbage_collection.frozen(), garbage_collection.rare():
                 _run(all_models, listening, decoding, limits, api_keys, stop)
-
-
-@contextlib.contextmanager
-def rare_full_collections() -> Iterator[None]:
-    """Exempts existing objects from garbage collection, and makes full collections less frequent.
-
-    A full collection visits the objects of every compiled program and stops all requests meanwhile:
-    for 0.3 to 0.5 s, every 6 to 9 s with 64 clients. Young objects are collected as before.
-    """
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*before[:2], _MIDDLE_PER_FULL)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def _run(
