@@ -44,3 +44,20 @@ def system_of(
         config=hashlib.sha256(run.config.read_bytes()).hexdigest()[:12],
         train_pairs=counts,
     )
+
+
+def ensemble_of(*systems: System) -> System:
+    """Returns the system of models that translate together; its name is that of all, joined by `+`.
+
+    A language has the pairs of the model that was trained on most of it.
+    """
+    pairs: dict[str, int] = {}
+    for system in systems:
+        pairs |= {code: max(n, pairs.get(code, 0)) for code, n in system.train_pairs.items()}
+    return System(
+        name="+".join(system.name for system in systems),
+        kind=systems[0].kind,
+        checkpoint=", ".join(system.checkpoint for system in systems),
+        config=hashlib.sha256(" ".join(each.config for each in systems).encode()).hexdigest()[:12],
+        train_pairs=pairs,
+    )

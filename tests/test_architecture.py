@@ -286,4 +286,4 @@ def test_command_line_options_are_counted():
                 total += 1
         return total
 
-    assert count(parser()) == 134  # 127, and the 7 of score
+    assert count(parser()) == 137  # 127, the 7 of score, and --ensemble of three commands

@@ -88,6 +88,7 @@ def _health_flags(parser: argparse.ArgumentParser) -> None:
 
 def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
     _decoding_flags(parser)
+    _ensemble_flag(parser)
     parser.add_argument(
         "--testset", required=True, metavar="NAME_OR_DIR",
         help="cldr, a corpus (its test split), a folder of FLORES, NTREX-128 or TICO-19, a folder "
@@ -120,6 +121,7 @@ def _watch_flags(parser: argparse.ArgumentParser) -> None:
 
 def _translate_flags(parser: argparse.ArgumentParser) -> None:
     _decoding_flags(parser)
+    _ensemble_flag(parser)
     _language_flags(
         parser, "language of the lines, or auto to detect it (optional, unless the model routes by "
         "language)",
@@ -169,6 +171,7 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
 
 def _score_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, metavar="DIR", help="a run directory")
+    _ensemble_flag(parser)
     _checkpoint_flags(parser)
     _language_flags(parser, "language of the lines (optional, unless the model routes by language)")
     parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="default: text")
@@ -303,6 +306,14 @@ def _language_flags(parser: argparse.ArgumentParser, source: str) -> None:
 def _checkpoint_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=int, help="checkpoint; default: the best, else the latest")
     parser.add_argument("--alpha", type=float, help="length penalty; default: 0.8")
+
+
+def _ensemble_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ensemble", nargs="+", metavar="RUN",
+        help="more runs with the same vocabulary: the mean of the probabilities of all models "
+        "chooses each token",
+    )  # fmt: skip
 
 
 def _search_flags(parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,14 @@ def engine_of(args: argparse.Namespace) -> str:
     return str(args.engine or bound or "jax")
 
 
+def ensemble_of(args: argparse.Namespace) -> list[str]:
+    """Returns the further runs of an ensemble: those of the flag, else of a binding."""
+    from mmt import config, translate
+
+    bound = config.bound(translate.Translator.load, "ensemble")
+    return list(getattr(args, "ensemble", None) or bound or ())
+
+
 def decoding_of(args: argparse.Namespace, **defaults: Any) -> Any:
     """Returns the decoding options; a flag wins over a binding, and a binding over `defaults`.
 

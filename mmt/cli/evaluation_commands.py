@@ -70,6 +70,10 @@ def _evaluate(args: argparse.Namespace) -> None:
     scores = config.configured(metrics.Metrics)()
     out = Path(args.out) if args.out else run.results
     system = systems.system_of(run.directory, step=translator.steps)
+    if translator.others:
+        system = systems.ensemble_of(
+            system, *(systems.system_of(o.directory, step=o.steps) for o in translator.others)
+        )
     if args.contrastive:
         return _contrast(translator, testset, system, args.context, out)
     decode = engines.recorded(translator, decoding)
@@ -83,7 +87,8 @@ def _evaluate(args: argparse.Namespace) -> None:
     )  # fmt: skip
     if context:
         print(context.report(), file=sys.stderr)
-    analysis.add(analysis.path_for(out), about.rows(run, system, translator, testset))
+    if not translator.others:  # the rows describe one run
+        analysis.add(analysis.path_for(out), about.rows(run, system, translator, testset))
     neural = {} if comet is None else _comet([out], comet, rows)
     print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
     print("language\tBLEU\tchrF++" + ("\tCOMET" if comet else ""), file=sys.stderr)

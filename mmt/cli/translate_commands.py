@@ -136,6 +136,8 @@ def _decoding_of_lines(args: argparse.Namespace) -> "Decoding":
     decoding = _decoding_of(args, **_OF_LINES)
     if (args.risk or args.retry) and decoding.nbest > 1:
         raise ValueError("--risk and --retry are for one translation of a line; omit --nbest")
+    if (args.risk or args.retry) and engines.ensemble_of(args):
+        raise ValueError("--risk and --retry are calibrated for one model; omit --ensemble")
     if args.rerank is not None and decoding.beam == 1:
         raise ValueError("--rerank chooses among the hypotheses of a beam; --beam 1 has only one")
     if args.context is not None:
@@ -183,9 +185,8 @@ def _translate_in_bulk(args: argparse.Namespace) -> None:
 def _recipe(args: argparse.Namespace) -> dict[str, Any]:
     """Returns all settings that determine the translation of a line."""
     from mmt import config, languages
-    from mmt.data.cache.manifest import read_manifest
     from mmt.run import Run
-    from mmt.translate import AUTO, Glossary, Translator, output_log, risk
+    from mmt.translate import AUTO, Glossary, Translator, placement, risk
 
     for name in (args.source, args.target):
         if name not in (None, AUTO):
@@ -195,14 +196,15 @@ def _recipe(args: argparse.Namespace) -> dict[str, Any]:
     decoding, run = _decoding_of_lines(args), Run(args.model)
     run.check_is_model()
     average = config.bound(Translator.load, "average") or 1
-    steps = run.last_steps(average, step=args.step) if average > 1 else [
-        run.best_step() if args.step is None else args.step
-    ]  # fmt: skip
-    needs_risk = args.risk or args.retry
+    steps = placement.steps(run, args.step, average)
+    others = {
+        other: placement.steps(Run(other), None, average) for other in engines.ensemble_of(args)
+    }
+    needs_risk, reranker = args.risk or args.retry, _reranker(args)
     if needs_risk:
         risk.Calibration.load(args.model)
     files = {"glossary": args.glossary, "calibration": run.risk if needs_risk else None}
-    return output_log.model_recipe(args.model, steps, read_manifest(run.manifest)) | {
+    return _model_recipe(args.model, steps) | {
         "decoding": str(decoding),
         "engine": engines.engine_of(args),
         "weights": _weights(args),
@@ -211,10 +213,19 @@ def _recipe(args: argparse.Namespace) -> dict[str, Any]:
         "format": args.format,
         "retry": args.retry,
         "risk": args.risk,
-        **({} if args.context is None else {"context": args.context}),
-        **({} if (reranker := _reranker(args)) is None else {"rerank": reranker.model.name}),
+        "context": args.context,
+        "ensemble": [_model_recipe(*other) for other in others.items()] or None,
+        "rerank": reranker.model.name if reranker else None,
         **{name: _digest(Path(path)) if path else None for name, path in files.items()},
     }
+
+
+def _model_recipe(model_dir: str, steps: Sequence[int]) -> dict[str, Any]:
+    from mmt.data.cache.manifest import read_manifest
+    from mmt.run import Run
+    from mmt.translate import output_log
+
+    return output_log.model_recipe(model_dir, steps, read_manifest(Run(model_dir).manifest))
 
 
 def _digest(path: Path) -> str:
@@ -281,11 +292,13 @@ def _back_translate(args: argparse.Namespace) -> None:
 
     if not (args.corpus and args.out):
         raise ValueError("--corpus CORPUS and --out DIR belong together: back-translation")
-    stdin_options = ("source", "nbest", "glossary", "risk", "retry", "rerank", "context")
+    stdin_options = (
+        "source", "nbest", "glossary", "risk", "retry", "rerank", "context", "ensemble",
+    )  # fmt: skip
     if args.format != "text" or any(getattr(args, name) for name in stdin_options):
         raise ValueError(
-            "--from, --nbest, --format, --glossary, --risk, --retry, --rerank and --context are "
-            "not for --corpus"
+            "--from, --nbest, --format, --glossary, --risk, --retry, --rerank, --context and "
+            "--ensemble are not for --corpus"
         )
     translator, decoding = translator_of(args, [back_translation.BackTranslation])
     languages = args.target.split(",") if args.target else ()
@@ -340,6 +353,8 @@ def _load_translator(args: argparse.Namespace) -> Any:
         options["weights"] = _weights(args)
         if args.weights == "auto":
             options |= engines.fastest_batches()
+    if ensemble := engines.ensemble_of(args):
+        options["ensemble"] = ensemble
     return config.configured(load)(args.model, layout=layout, engine=engine, **options)
 
 

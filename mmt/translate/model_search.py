@@ -13,13 +13,17 @@ from jaxtyping import Array, Int
 from mmt.decoding import Decoding, beam_search, segments
 from mmt.decoding.beam_search import RowLimits, State
 from mmt.decoding.settings import BeamSettings
+from mmt.model.ensemble import Ensemble, Members
 from mmt.model.kv_cache import CrossKV, KVCache
 from mmt.model.transformer import Transformer
+
+Model = Transformer | Ensemble
+EncodedSource = CrossKV | Members
 
 
 @dataclasses.dataclass(frozen=True)
 class TransformerSearch:
-    """A `segments.SearchModel` of a Transformer and its parameters.
+    """A `segments.SearchModel` of a Transformer, or of an ensemble, and its parameters.
 
     Attributes:
         model: the model.
@@ -27,7 +31,7 @@ class TransformerSearch:
         vocabulary: number of logits that count; a model may have more, which have no piece.
     """
 
-    model: Transformer
+    model: Model
     params: Any
     vocabulary: int
 
@@ -52,7 +56,7 @@ class TransformerSearch:
         cache_length: int,
         source_length: int,
         language_ids: Int[np.ndarray, "B"] | None = None,
-    ) -> tuple[CrossKV, State]:
+    ) -> tuple[EncodedSource, State]:
         """See `segments.SearchModel`."""
         return prefill(
             self.model, self.params, source, limits, language_ids,
@@ -61,7 +65,7 @@ class TransformerSearch:
 
     def decode_segment(
         self,
-        encoded: CrossKV,
+        encoded: EncodedSource,
         state: State,
         *,
         settings: BeamSettings,
@@ -77,11 +81,11 @@ class TransformerSearch:
 
     def take(
         self,
-        parts: Sequence[tuple[CrossKV, State]],
+        parts: Sequence[tuple[EncodedSource, State]],
         rows: Int[np.ndarray, "R"],
         *,
         settings: BeamSettings,
-    ) -> tuple[CrossKV, State]:
+    ) -> tuple[EncodedSource, State]:
         """See `segments.SearchModel`."""
         return take(tuple(parts), rows, settings=settings)
 
@@ -90,7 +94,7 @@ class TransformerSearch:
     jax.jit, static_argnames=("model", "settings", "cache_length", "source_length")
 )
 def prefill(
-    model: Transformer,
+    model: Model,
     params: Any,
     source: Int[Array, "B S"],
     limits: RowLimits,
@@ -99,7 +103,7 @@ def prefill(
     settings: BeamSettings,
     cache_length: int,
     source_length: int,
-) -> tuple[CrossKV, State]:
+) -> tuple[EncodedSource, State]:
     """Encodes `source`, fills it up to `source_length` tokens, and starts a search with a cache of
     `cache_length` tokens.
     """
@@ -117,9 +121,9 @@ def prefill(
     jax.jit, static_argnames=("model", "settings", "cache_length", "vocabulary")
 )
 def decode_segment(
-    model: Transformer,
+    model: Model,
     params: Any,
-    cross_kv: CrossKV,
+    cross_kv: EncodedSource,
     state: State,
     end: Int[Array, ""] | int,
     fewest: Int[Array, ""] | int = 0,
@@ -138,7 +142,7 @@ def decode_segment(
         lambda new, old: new.at[tuple(map(slice, old.shape))].set(old), longer, state.cache
     )
 
-    def step(tokens: Int[Array, "N"], cache: Any) -> tuple[Array, KVCache]:
+    def step(tokens: Int[Array, "N"], cache: Any) -> tuple[Array, KVCache | Members]:
         logits, cache = model.apply(variables, tokens, cross_kv, cache, method="decode_step")
         return logits[:, :vocabulary], cache
 
@@ -148,8 +152,8 @@ def decode_segment(
 
 @functools.partial(jax.jit, static_argnames="settings")
 def take(
-    parts: Sequence[tuple[CrossKV, State]], rows: Int[Array, "R"], *, settings: BeamSettings
-) -> tuple[CrossKV, State]:
+    parts: Sequence[tuple[EncodedSource, State]], rows: Int[Array, "R"], *, settings: BeamSettings
+) -> tuple[EncodedSource, State]:
     """Returns encoded sources and the search of rows of several batches."""
     (first, *others), states = zip(*parts, strict=True)
     state = beam_search.take(states, rows, settings=settings)
@@ -157,7 +161,7 @@ def take(
 
 
 def trace(
-    model: Transformer,
+    model: Model,
     params: Any,
     decoding: Decoding,
     *,

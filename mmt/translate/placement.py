@@ -3,18 +3,28 @@
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
 from mmt import checkpoint, config, sharding, suggest
 from mmt.convert import ctranslate2
+from mmt.data.cache.manifest import read_manifest
 from mmt.decoding.ctranslate2_search import CTranslate2Model
 from mmt.model import inference
 from mmt.model.transformer import Transformer, boxed_shapes, parameter_shapes
 from mmt.run import Run
 
 ENGINES = ("jax", "ctranslate2")
+
+
+class EnsembleMember(NamedTuple):
+    """A further model of an ensemble, its parameters, and the run and steps they are from."""
+
+    model: Transformer
+    params: Any
+    directory: Path
+    steps: tuple[int, ...]
 
 
 def load(
@@ -52,6 +62,75 @@ def load(
     if weights is not None and layout is None:
         model, params = inference.for_inference(model, params, weights)
     return model, params, None
+
+
+def load_others(
+    engine: str,
+    directories: Sequence[str | Path],
+    first: Run,
+    average: int,
+    layout: sharding.Layout | None,
+    weights: str | None,
+) -> tuple[EnsembleMember, ...]:
+    """Returns the models of more runs, which translate together with the first.
+
+    average: number of checkpoints to average, the last ones; 1 is the best checkpoint.
+
+    Raises:
+        ValueError: a directory lacks a model, its vocabularies or languages are others than those
+            of the first, or the engine is CTranslate2.
+    """
+    runs = [Run(directory) for directory in directories]
+    if runs and engine == "ctranslate2":
+        raise ValueError("the engine ctranslate2 has no ensembles; they need the engine jax")
+    for run in runs:
+        run.check_is_model(run.manifest)
+        _check_fits(run, first)
+    members = []
+    for run in runs:
+        chosen = steps(run, None, average)
+        model, params, _ = load(engine, run, chosen, layout, weights)
+        members.append(EnsembleMember(model, params, run.directory, tuple(chosen)))
+    return tuple(members)
+
+
+def _check_fits(run: Run, first: Run) -> None:
+    """Raises ValueError for a run that cannot translate together with the first."""
+    manifest, expected = read_manifest(run.manifest), read_manifest(first.manifest)
+    configs = run.model().config, first.model().config
+    facts: dict[str, tuple[Any, Any]] = {
+        f"{side} vocabulary": (manifest.vocabulary_hash[side], expected.vocabulary_hash[side])
+        for side in expected.vocabulary_hash
+    }
+    ids, of_first = ((each.pad_id, each.eos_id, each.start_id) for each in configs)
+    facts["special tokens"] = ids, of_first
+    facts["source language"] = manifest.source or "many", expected.source or "many"
+    facts["target language"] = manifest.target or "many", expected.target or "many"
+    if any(each.languages for each in configs):
+        facts["languages"] = manifest.languages, expected.languages
+    for name, (found, wanted) in facts.items():
+        if found != wanted:
+            raise ValueError(
+                f"{run.directory} and {first.directory} cannot be an ensemble: they differ in the "
+                f"{name}"
+            )
+
+
+def steps(run: Run, step: int | None, average: int) -> list[int]:
+    """Returns the step of a checkpoint, the best by default, or those of the last `average` ones.
+    """
+    if average == 1:
+        return [run.best_step() if step is None else step]
+    return run.last_steps(average, step=step)
+
+
+def source_length(run: Run, *others: str | Path, default: int) -> int:
+    """Returns the most source tokens of a line that all runs were trained with."""
+    lengths = []
+    for each in (run, *map(Run, others)):
+        with config.isolated(each.config):
+            lengths.append(config.macro("TASK_FEATURE_LENGTHS", {"inputs": default})["inputs"])
+    return min(lengths)
 
 
 def _params(

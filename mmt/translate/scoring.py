@@ -13,8 +13,8 @@ from jaxtyping import Array, Float, Int
 
 from mmt.decoding import Decoding
 from mmt.decoding.beam_search import length_penalty
-from mmt.model.transformer import Transformer
 from mmt.translate import alignment
+from mmt.translate.model_search import Model
 from mmt.translate.translation import Hypothesis
 from mmt.translate.translator import Translator
 
@@ -111,7 +111,7 @@ def _token_scores(
     language = translator.language_id(source, target) if translator.routes_by_language else 0
     size, rows_of = translator.vocabularies["target"].size, functools.partial(_rows, translator)
     with translator.layout.active() if translator.layout else contextlib.nullcontext():
-        params = translator.params if translator.ctranslate2 is None else translator.params()
+        model, params = translator.combined()
         for shape, batch in alignment.batches(encoded, rows_of):
             sources, inputs = alignment.inputs(translator.model, [encoded[i] for i in batch], shape)
             targets = np.full_like(inputs, config.pad_id)
@@ -119,7 +119,7 @@ def _token_scores(
                 targets[row, : len(encoded[i][1]) + 1] = [*encoded[i][1], config.eos_id]
             values = np.asarray(
                 _log_probabilities(
-                    translator.model, params, sources, inputs, targets,
+                    model, params, sources, inputs, targets,
                     np.full(shape[0], language, np.int32), size=size,
                 )
             )  # fmt: skip
@@ -137,7 +137,7 @@ def _rows(translator: Translator, length: int) -> int:
 
 @functools.partial(jax.jit, static_argnames=("model", "size"))
 def _log_probabilities(
-    model: Transformer,
+    model: Model,
     params: Any,
     sources: Int[Array, "B S"],
     inputs: Int[Array, "B T"],

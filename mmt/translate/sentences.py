@@ -108,6 +108,11 @@ class ArrivingLines:
             return line.decode(errors="replace")
 
 
+def arriving_lines(stream: io.BufferedIOBase) -> ArrivingLines:
+    """Returns the lines of a byte stream such as `sys.stdin.buffer`, translated as they arrive."""
+    return ArrivingLines(stream)
+
+
 class SegmentedText(NamedTuple):
     """The sentences of a text, and the gaps around them.
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mmt import languages
+from mmt.data.cache.manifest import Manifest
 from mmt.identify import NONE, LanguageIdentifier
 
 AUTO = "auto"  # as a source language: detect it
@@ -40,6 +41,25 @@ def check_trained(language: languages.Language, codes: Sequence[str], side: str)
             f"{side} language {language.code} ({language.name}) is none of the "
             f"{len(codes)} that the model was trained on; nearest: {hint}"
         )
+
+
+def language_id(manifest: Manifest, source: str | None, target: str | None) -> int:
+    """Returns the index of a line's language in the manifest, of the side that has many languages.
+
+    Raises ValueError if it is not there, or is needed and missing.
+    """
+    side, name = ("target", target or "eng") if manifest.source else ("source", source)
+    if name is None:
+        codes = manifest.translated
+        ellipsis = ", …" if len(codes) > 5 else ""
+        raise ValueError(
+            "the source language is needed (source=..., --from), because the language chooses the "
+            f"experts of this model; allowed: its {len(codes)} languages, "
+            f"{', '.join(codes[:5])}{ellipsis}"
+        )
+    language = languages.find(name)
+    check_trained(language, manifest.translated, side)
+    return manifest.languages.index(language.code)
 
 
 def resolve(

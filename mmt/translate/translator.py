@@ -7,19 +7,19 @@ It checks languages and options. `mmt.translate.sentences` reads and splits line
 
 import contextlib
 import dataclasses
-import io
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mmt import config, languages
+from mmt import languages
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.vocabulary import Vocabulary, find_tag
 from mmt.decoding import DEFAULT, Decoding, ctranslate2_search
 from mmt.decoding.bucketing import BucketedBatches
 from mmt.decoding.ctranslate2_search import CTranslate2Model, CTranslate2Search
 from mmt.identify import LanguageIdentifier
+from mmt.model.ensemble import Ensemble
 from mmt.model.transformer import Transformer
 from mmt.run import Run
 from mmt.sharding import Layout
@@ -28,8 +28,9 @@ from mmt.translate.alignment import Alignment
 from mmt.translate.comet import Reranker
 from mmt.translate.glossary import Glossary, word_edges
 from mmt.translate.line_search import LineSearch
-from mmt.translate.model_search import TransformerSearch
-from mmt.translate.sentences import ArrivingLines, windows
+from mmt.translate.model_search import Model, TransformerSearch
+from mmt.translate.placement import EnsembleMember
+from mmt.translate.sentences import windows
 from mmt.translate.source_language import AUTO
 from mmt.translate.translation import Translation
 
@@ -59,6 +60,7 @@ class Translator:
         layout: placement of a model that is larger than one device; it does not change the text.
         fixed_batch_size: whether small batches are filled up to `batch_size`; slow for few lines.
         identifier: the language identifier of the run, if it has one.
+        others: further models of an ensemble (`mmt.model.ensemble`); `align` does not use them.
         ctranslate2: the model of the engine CTranslate2, which translates in place of `model`.
             `params` is then a function that reads the parameters, which only `align` needs.
         reranker: orders the n-best translations of each sentence by a neural score; every call of
@@ -80,6 +82,7 @@ class Translator:
     layout: Layout | None = None
     fixed_batch_size: bool = True
     identifier: LanguageIdentifier | None = None
+    others: tuple[EnsembleMember, ...] = ()
     ctranslate2: CTranslate2Model | None = None
     reranker: Reranker | None = None
 
@@ -125,7 +128,16 @@ class Translator:
     @property
     def routes_by_language(self) -> bool:
         """Returns whether the language of a line chooses experts; it must then be given."""
-        return self.model.config.languages > 0
+        return any(each.config.languages for each in (self.model, *(o.model for o in self.others)))
+
+    def combined(self) -> tuple[Model, Any]:
+        """Returns the model, or the ensemble of all models, and its parameters."""
+        params = self.params if self.ctranslate2 is None else self.params()
+        if not self.others:
+            return self.model, params
+        models = (self.model, *(other.model for other in self.others))
+        all_params = (params, *(other.params for other in self.others))
+        return Ensemble(models, self.vocabularies["target"].size), all_params
 
     @property
     def default_decoding(self) -> Decoding:
@@ -148,6 +160,7 @@ class Translator:
         weights: str | None = None,
         fixed_batch_size: bool | None = None,
         engine: str = "jax",
+        ensemble: Sequence[str | Path] = (),
         rows: int | None = None,
     ) -> "Translator":
         """Loads the model of a run directory.
@@ -163,11 +176,12 @@ class Translator:
             fixed_batch_size: None is False for weights in bfloat16 and int8, else True.
             engine: 'jax', or 'ctranslate2' for a dense model on a CPU, which is exported once into
                 the run directory (`mmt.convert.ctranslate2`). Without `weights` it is float32.
+            ensemble: more runs; the mean of the probabilities of all models chooses each token.
             rows: old name of `batch_size`.
 
         Raises:
-            ValueError: the directory lacks a model or checkpoint, or has a file of another model;
-                or CTranslate2 is not installed, or does not have such a model or weights.
+            ValueError: a directory lacks a model or checkpoint, or has a file of another model; an
+                ensemble has several vocabularies; CTranslate2 lacks the model or weights.
         """
         size, batch_size = ("batch_size", batch_size) if rows is None else ("rows", rows)
         for name, value, maximum in (("average", average, 2**31 - 1), (size, batch_size, 4096)):
@@ -175,12 +189,8 @@ class Translator:
                 raise ValueError(f"{name}: {value!r}; allowed: int, 1 to {maximum}")
         run = Run(model_dir)
         run.check_is_model()
-        with config.isolated(run.config):
-            lengths = config.macro("TASK_FEATURE_LENGTHS", {"inputs": cls.max_source_length})
-        if average == 1:
-            steps = [run.best_step() if step is None else step]
-        else:
-            steps = run.last_steps(average, step=step)
+        steps = placement.steps(run, step, average)
+        others = placement.load_others(engine, ensemble, run, average, layout, weights)
         model, params, exported = placement.load(engine, run, steps, layout, weights)
         fixed = weights in (None, "float32") if fixed_batch_size is None else fixed_batch_size
         return cls(
@@ -189,11 +199,14 @@ class Translator:
             vocabularies={side: Vocabulary.load(path) for side, path in run.vocabularies().items()},
             manifest=read_manifest(run.manifest),
             batch_size=batch_size,
-            max_source_length=lengths["inputs"],
+            max_source_length=placement.source_length(
+                run, *ensemble, default=cls.max_source_length
+            ),
             steps=tuple(steps),
             layout=layout,
             fixed_batch_size=fixed,
             identifier=LanguageIdentifier.load(model_dir) if run.identifier.is_file() else None,
+            others=others,
             ctranslate2=exported,
         )
 
@@ -334,7 +347,7 @@ class Translator:
                 self.ctranslate2, decoding, self.batch_size, self.max_source_length, token_scores
             )
         return BucketedBatches(
-            TransformerSearch(self.model, self.params, self.vocabularies["target"].size),
+            TransformerSearch(*self.combined(), self.vocabularies["target"].size),
             decoding,
             batch_size=self.batch_size,
             longest=self.max_source_length,
@@ -349,20 +362,7 @@ class Translator:
         It is the index in the manifest's languages: of the source, or of the target if the model
         translates from one language into many. Raises ValueError if the model does not have it.
         """
-        manifest, side, name = self.manifest, "source", source
-        if manifest.source:
-            side, name = "target", target or "eng"
-        if name is None:
-            codes = manifest.translated
-            ellipsis = ", …" if len(codes) > 5 else ""
-            raise ValueError(
-                "the source language is needed (source=..., --from), because the language chooses "
-                f"the experts of this model; allowed: its {len(codes)} languages, "
-                f"{', '.join(codes[:5])}{ellipsis}"
-            )
-        language = languages.find(name)
-        source_language.check_trained(language, manifest.translated, side)
-        return manifest.languages.index(language.code)
+        return source_language.language_id(self.manifest, source, target)
 
     def check_language(self, source: str | None, target: str | None) -> None:
         """Raises ValueError for a source that was not trained, or that is needed and missing."""
@@ -390,8 +390,3 @@ class Translator:
                 "lines are passed unchanged; if it was trained with a tag, write it in each line"
             )
         return ""
-
-
-def arriving_lines(stream: io.BufferedIOBase) -> ArrivingLines:
-    """Returns the lines of a byte stream such as `sys.stdin.buffer`, translated as they arrive."""
-    return ArrivingLines(stream)

@@ -7,6 +7,8 @@ from pathlib import Path
 from eval.records import analysis, results
 from mmt import config
 from mmt.cli.main import main
+from mmt.convert import derived
+from mmt.data.cache.manifest import read_manifest
 from mmt.run import Run
 from mmt.translate.comet import model
 from tests.helpers import comet_command, hf_runs
@@ -64,6 +66,31 @@ def test_behave_is_a_gate_and_compares_two_models(tmp_path, capsys):
         (["--model", str(runs[0])], "expected one, or two with other names"),
     ):
         assert main([*one, *arguments]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_an_ensemble_is_a_system_of_its_own(tmp_path, capsys):
+    toy, other, out = OLD / "toy", tmp_path / "other", tmp_path / "results.jsonl"
+    first = Run(toy)
+    moved = {name: leaf * 1.1 for name, leaf in derived.parameters(first).items()}
+    derived.write_run(first, other, (), read_manifest(first.manifest), moved)
+    line = ["evaluate", "--model", str(toy), "--testset", str(OLD / "numbers"), "--beam", "1",
+            "--languages", "deu", "--out", str(out)]  # fmt: skip
+    assert main([*line, "--ensemble", str(other)]) == 0 and main(line) == 0
+    together, alone = results.read_rows(out)
+    assert (together.system, together.checkpoint) == ("toy+other", "toy/80, other/0")
+    assert alone.system == "toy" and together.config != alone.config
+    assert together.train_pairs == alone.train_pairs and together.kind == "multilingual"
+    described = {row.system for row in analysis.read(tmp_path / "analysis.jsonl")
+                 if isinstance(row, analysis.Cost)}  # fmt: skip
+    assert described == {"toy"}
+    capsys.readouterr()
+    for flags, message in (
+        (["--engine", "ctranslate2"], "the engine ctranslate2 has no ensembles"),
+        (["--ensemble", str(tmp_path / "none")], f"{tmp_path / 'none'}"),
+        (["--ensemble", str(hf_runs.make_run(tmp_path / "made"))], "they differ in the source vocabulary"),
+    ):
+        assert main([*line, "--ensemble", str(other), *flags]) == 1
         assert message in capsys.readouterr().err
 
 

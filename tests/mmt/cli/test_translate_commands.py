@@ -4,6 +4,7 @@ import fcntl
 import functools
 import io
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -61,6 +62,24 @@ def test_files_hold_what_stdout_would(texts, tmp_path, monkeypatch, capsys):
     assert recipe["model"] == str(OLD / "toy") and recipe["weights"] == "float32"
     status, _, err = typed(bulk.replace("de --in", "fr --in"), "", monkeypatch, capsys)
     assert status == 1 and "another recipe (from: 'de' there, 'fr' requested)" in err
+
+
+def test_an_ensemble_is_part_of_the_recipe_of_files(texts, tmp_path, monkeypatch, capsys):
+    other = shutil.copytree(OLD / "toy", tmp_path / "other")
+    bulk = "--beam 1 --weights float32 --from de --in texts --out en"
+    status, _, err = typed(f"{bulk} --ensemble {other}", "", monkeypatch, capsys)
+    assert status == 0, err
+    (member,) = json.loads((tmp_path / "en/translation.json").read_text())["ensemble"]
+    assert member["model"] == str(other) and member["steps"] == [80]
+    alone = typed("--beam 1 --weights float32 --from de", TEXT, monkeypatch, capsys)[1]
+    assert (tmp_path / "en/a.de").read_text() == alone  # a model and its copy
+    assert typed(bulk, "", monkeypatch, capsys)[0] == 1
+    for flags, message in (
+        ("--risk", "calibrated for one model"),
+        ("--corpus cldr --out new", "--ensemble are not for --corpus"),
+    ):
+        status, _, err = typed(f"{flags} --ensemble {other}", "", monkeypatch, capsys)
+        assert status == 1 and message in err
 
 
 def test_a_folder_in_use_is_refused(texts, tmp_path, monkeypatch, capsys):
@@ -173,7 +192,7 @@ def test_the_translation_of_highest_neural_score_is_printed(
         ("--rerank kiwi --from de --beam 1", "--beam 1 has only one"),
         ("--rerank kiwi --from de --context 1", "--context excludes --rerank"),
         ("--rerank kiwi --file a.html --out b.html", "are for lines, not for --file"),
-        ("--rerank kiwi --corpus a --out b", "--rerank and --context are not for --corpus"),
+        ("--rerank kiwi --corpus a --out b", "--context and --ensemble are not for --corpus"),
     ],
 )
 def test_neural_scores_are_refused_where_they_mean_nothing(
