@@ -85,6 +85,7 @@ def test_back_translated_pairs_and_lines_of_other_splits_are_not_held_out(folder
     ("text", "sizes", "message"),
     [
         (f"[train]\n{ENTRIES}[test]\nswh = 'swh.tsv'\n", SIZES, r"corpus\.toml:5: .* has \[test\]"),
+        (f"[train]\n{ENTRIES}[test]\n# swh\n", SIZES, r"toml:5: .* has \[test\] already, without"),
         (f"[train]\n{ENTRIES}[clean]\noverlap = false\n", SIZES, "toml:5: the rule `overlap` is"),
         ("[train]\nzul = 'zul.tsv'\n", SIZES, "no language has 10 pairs, so validation would be"),
         (f"[train]\n{ENTRIES}", {"test": 0}, "test is 0; allowed: 1 or more"),
