@@ -124,8 +124,8 @@ def _select(
     read = 0
     for pair in corpus.pairs(code, "train"):
         read += 1
-        if pair.back_translated or not _is_row(pair):
-            continue
+        if pair.back_translated or not _is_row(pair) or not normalised(pair.target):
+            continue  # without words, the rule `overlap` does not find it
         if (value := _hash(pair.target)) not in taken:
             rank, split = _place(value, sizes)
             least[split].add(rank, pair)
