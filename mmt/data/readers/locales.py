@@ -9,6 +9,7 @@ of most readers (`pt-BR`), for the target a path without a code, and with anothe
 whose file is often incomplete.
 """
 
+import functools
 import itertools
 import json
 import re
@@ -39,16 +40,21 @@ def languages(root: Path, target: str) -> list[str]:
     codes = {code for by_code in _templates(root).values() for code in by_code if code}
     for path in _files(root):
         if catalogues.suffix(path) in _MULTILINGUAL:
-            codes |= set(filter(None, map(code_of, _names_of_catalog(path))))
+            codes |= _codes_of_catalog(path, path.stat().st_mtime_ns)
     return sorted(codes - {target})
 
 
-def _names_of_catalog(path: Path) -> set[str]:
-    """Returns the names of the languages of a String Catalog."""
+@functools.lru_cache(maxsize=64)  # each language of a folder needs them
+def _codes_of_catalog(path: Path, changed: int) -> frozenset[str]:
+    """Returns the FLORES codes of the languages of a String Catalog.
+
+    `changed`, the file's modification time, is part of the cache's key.
+    """
     try:
         catalog = json.loads(compression.whole(path))
         texts = [entry.get("localizations", {}) for entry in catalog["strings"].values()]
-        return {str(catalog.get("sourceLanguage", "")), *itertools.chain.from_iterable(texts)}
+        names = str(catalog.get("sourceLanguage", "")), *itertools.chain.from_iterable(texts)
+        return frozenset(filter(None, map(code_of, names)))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path}: no String Catalog: {error!r}") from None
 
@@ -67,7 +73,12 @@ def pairs(root: Path, source: str, target: str) -> list[tuple[Path, Path | None]
             files.append((_preferred(sources, source), None))
         elif sources and targets:
             files.append((_preferred(sources, source), _preferred(targets, target)))
-    files += [(path, None) for path in _files(root) if catalogues.suffix(path) in _MULTILINGUAL]
+    files += [
+        (path, None)
+        for path in _files(root)
+        if catalogues.suffix(path) in _MULTILINGUAL
+        and {source, target} <= _codes_of_catalog(path, path.stat().st_mtime_ns)
+    ]
     if not files:
         available = ", ".join(languages(root, "")) or "none"
         raise ValueError(f"{root}: no catalogues of {source} and {target}; it has: {available}")

@@ -44,6 +44,20 @@ def test_a_folder_of_locales_is_a_corpus(layout, tmp_path):
     assert locales.languages(tmp_path / "app", "eng_Latn") == ["deu_Latn"]
 
 
+def test_a_string_catalog_is_read_for_the_languages_that_it_has(tmp_path):
+    def catalog(*names):
+        unit = {"stringUnit": {"value": "Haus"}}
+        strings = {"house": {"localizations": dict.fromkeys(names, unit)}}
+        return json.dumps({"sourceLanguage": "en", "strings": strings})
+
+    write(tmp_path, "app/a.xcstrings", catalog("de", "fr"), "app/b.xcstrings", catalog("de"))
+    write(tmp_path, "corpus.toml", '[train]\n"*" = { locales = "app" }\n')
+    corpus = corpora.load(tmp_path)
+    corpus.validate()
+    assert corpus.entries("de", "train") == ("app/a.xcstrings", "app/b.xcstrings")
+    assert corpus.entries("fr", "train") == ("app/a.xcstrings",)
+
+
 def test_each_language_of_a_folder_comes_once(tmp_path):
     write(tmp_path, "app/fr.json", '{"a": "maison"}', "own.tsv", "Haus\thouse\n")
     write(tmp_path / "app", *LAYOUTS["plain"])
