@@ -69,7 +69,7 @@ def pairs(root: Path, source: str, target: str) -> list[tuple[Path, Path | None]
     for template, by_code in sorted(_templates(root).items()):
         sources = by_code.get(source, [])
         targets = by_code.get(target, []) + by_code.get("", [])
-        if sources and PurePosixPath(template).suffix in _BILINGUAL:
+        if sources and template.lower().endswith(_BILINGUAL):
             files.append((_preferred(sources, source), None))
         elif sources and targets:
             files.append((_preferred(sources, source), _preferred(targets, target)))

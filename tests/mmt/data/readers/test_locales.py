@@ -23,6 +23,7 @@ LAYOUTS = {
     "java": ("messages_de.properties", "a=Haus", "messages.properties", "a=house"),
     "rails": ("devise.de.yml", "de: {a: Haus}", "devise.en.yml", "en: {a: house}"),
     "gettext": ("de/LC_MESSAGES/a.po", f'{PO}\nmsgid "house"\nmsgstr "Haus"\n', "x.txt", ""),
+    "gettext, flat": ("de.po", f'{PO}\nmsgid "house"\nmsgstr "Haus"\n', "x.txt", ""),
     "apple catalog": ("a.xcstrings", json.dumps({"sourceLanguage": "en", "strings": {"house": {
         "localizations": {"de": {"stringUnit": {"value": "Haus"}}}}}}), "x.txt", ""),
 }  # fmt: skip
