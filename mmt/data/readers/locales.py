@@ -22,8 +22,8 @@ from mmt.data.readers import catalogues
 from mmt.documents import code_of, main_region, region_of
 from mmt.system import compression
 
-_BILINGUAL = (".po", ".mo", ".xlf", ".xliff", ".ts")  # one file holds the pairs of a language
-_MULTILINGUAL = (".xcstrings",)  # one file holds all languages
+BILINGUAL = (".po", ".mo", ".xlf", ".xliff", ".ts")  # one file holds the pairs of a language
+MULTILINGUAL = (".xcstrings",)  # one file holds all languages
 _FOLDER = re.compile(r"(?:values-)?(?P<code>[\w+-]+?)(?:\.lproj)?")
 _NO_REGION, _MAIN_REGION, _NO_CODE, _OTHER_REGION = range(4)  # in the order of preference
 
@@ -39,7 +39,7 @@ def languages(root: Path, target: str) -> list[str]:
     """Returns the FLORES codes of the languages that a folder has besides the target, sorted."""
     codes = {code for by_code in _templates(root).values() for code in by_code if code}
     for path in _files(root):
-        if catalogues.suffix(path) in _MULTILINGUAL:
+        if catalogues.suffix(path) in MULTILINGUAL:
             codes |= _codes_of_catalog(path, path.stat().st_mtime_ns)
     return sorted(codes - {target})
 
@@ -69,14 +69,14 @@ def pairs(root: Path, source: str, target: str) -> list[tuple[Path, Path | None]
     for template, by_code in sorted(_templates(root).items()):
         sources = by_code.get(source, [])
         targets = by_code.get(target, []) + by_code.get("", [])
-        if sources and template.lower().endswith(_BILINGUAL):
+        if sources and template.lower().endswith(BILINGUAL):
             files.append((_preferred(sources, source), None))
         elif sources and targets:
             files.append((_preferred(sources, source), _preferred(targets, target)))
     files += [
         (path, None)
         for path in _files(root)
-        if catalogues.suffix(path) in _MULTILINGUAL
+        if catalogues.suffix(path) in MULTILINGUAL
         and {source, target} <= _codes_of_catalog(path, path.stat().st_mtime_ns)
     ]
     if not files:
@@ -108,7 +108,7 @@ def _templates(root: Path) -> dict[str, dict[str, list[_Locale]]]:
     """
     templates: dict[str, dict[str, list[_Locale]]] = {}
     for path in _files(root):
-        if catalogues.suffix(path) not in (*catalogues.MONOLINGUAL, *_BILINGUAL):
+        if catalogues.suffix(path) not in (*catalogues.MONOLINGUAL, *BILINGUAL):
             continue
         template, tag = _split(path.relative_to(root).with_name(compression.name(path)))
         code = code_of(tag) if tag else ""
