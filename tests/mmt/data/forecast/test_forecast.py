@@ -100,7 +100,7 @@ def test_a_description_is_estimated(toy_corpus, tmp_path):
     with pytest.raises(ValueError, match="has no training pairs"):
         forecast.open_source(str(tmp_path))
     (tmp_path / "corpus.toml").write_text(
-        '[train]\ndeu = "deu.tsv"\n[monolingual]\nfra = "deu.tsv"\n'
+        '[train]\ndeu = "deu.tsv"\n[monolingual]\nfra = { text = "deu.tsv", column = 1 }\n'
     )
     for mixture, expected in (
         ("toy_to_eng", {"deu_Latn"}),
