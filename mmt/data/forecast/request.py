@@ -74,6 +74,8 @@ def _from_gin(
 ) -> tuple[Cache | None, Mixing, dict[str, int | None], Callable[..., pipeline.TrainBatches]]:
     from mmt import config
 
+    if arguments.steps is not None:  # a schedule depends on them too
+        bindings = [*bindings, f"TRAIN_STEPS={arguments.steps}"]
     config.load(gin_files, bindings, may_leave_open=True)
     if arguments.corpus is not None and config.bound(pipeline.train_batches, "cache_dir"):
         # gin would evaluate the cache's name, which may be missing

@@ -58,6 +58,23 @@ def test_a_gin_file_sets_what_flags_do_not(directory):
     assert foreseen == by_hand(directory, mixing.Mixing(2.0))
 
 
+def test_the_flag_for_steps_is_that_of_a_schedule_too(tmp_path):
+    for code, count in (("deu", 900), ("yor", 20)):
+        (tmp_path / f"{code}.tsv").write_text("eins\tone\n" * count)
+    tables = 'deu = "deu.tsv"\nyor = "yor.tsv"\n', 'deu = "yor.tsv"\nyor = "yor.tsv"\n'
+    (tmp_path / "corpus.toml").write_text("[train]\n{}[validation]\n{}".format(*tables))
+    bindings = [
+        f"CORPUS={tmp_path}", f"TASK_FEATURE_LENGTHS={LENGTHS}", "BATCH_SIZE=8", "CACHE_DIR=none",
+        "MIXTURE_OR_TASK_NAME=toy", "pipeline.train_batches.schedule=@schedule.Schedule()",
+    ]  # fmt: skip
+    forecasts = [
+        request.make_forecast(arguments, [MODEL, GIN], [*bindings, f"TRAIN_STEPS={steps}"])[0]
+        for arguments, steps in ((ForecastArguments(), 40), (ForecastArguments(steps=40), 9000))
+    ]
+    assert forecasts[0] == forecasts[1]
+    assert 1 < forecasts[0].rows[1]["first"] < 40
+
+
 @pytest.mark.parametrize(
     ("flags", "files", "message"),
     [
