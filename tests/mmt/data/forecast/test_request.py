@@ -75,6 +75,21 @@ def test_the_flag_for_steps_is_that_of_a_schedule_too(tmp_path):
     assert 1 < forecasts[0].rows[1]["first"] < 40
 
 
+def test_a_stale_cache_is_not_forecast(directory, tmp_path):
+    (tmp_path / "deu.tsv").write_text("eins\tone\n" * 40)
+    (tmp_path / "corpus.toml").write_text('[train]\ndeu = "deu.tsv"\n')
+    bindings = [
+        f"CORPUS={tmp_path}", f"CACHE_DIR={directory}", "MIXTURE_OR_TASK_NAME=toy",
+        f"TASK_FEATURE_LENGTHS={LENGTHS}", "BATCH_SIZE=8", "TRAIN_STEPS=5",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match=r"is stale: the corpus .* has changed since it was made"):
+        request.make_forecast(ForecastArguments(), [MODEL, GIN], bindings)
+    (tmp_path / "empty").mkdir()
+    bindings[1] = f"CACHE_DIR={tmp_path / 'empty'}"
+    foreseen, _ = request.make_forecast(ForecastArguments(), [MODEL, GIN], bindings)
+    assert [row["pairs"] for row in foreseen.rows] == [40]
+
+
 @pytest.mark.parametrize(
     ("flags", "files", "message"),
     [
