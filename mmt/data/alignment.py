@@ -18,7 +18,7 @@ from jaxtyping import Int
 from mmt.data.cache import Cache, alignments, records
 from mmt.data.mixing import is_monolingual
 from mmt.data.vocabulary import Vocabulary
-from mmt.system import processes
+from mmt.system import atomic, processes
 
 _CHUNK = 10_000  # records that are read at a time
 _LARGEST = np.iinfo(np.uint16).max
@@ -43,7 +43,8 @@ class Aligner:
         Languages with alignments are skipped, so the same call resumes after an interruption.
 
         Raises:
-          ValueError: the package systran-align is missing.
+          ValueError: the package systran-align is missing, or the cache has alignments that were
+            made with other options.
         """
         try:
             import systran_align  # noqa: F401
@@ -57,11 +58,31 @@ class Aligner:
             for code, count in sorted(counts.items(), key=lambda item: -item[1])
             if count and not is_monolingual(code) and not alignments.path_of(cache, code).is_file()
         ]
+        self._check_options(cache)
         total = sum(counts[code] for code in missing)
         count = min(self.processes or len(os.sched_getaffinity(0)), len(missing))
         with processes.workers((self, cache), count) as run:
             run(f"aligning {cache.manifest.name}", _align, missing, total)
         return missing
+
+
+    def _check_options(self, cache: Cache) -> None:
+        """Compares the options with those of the cache's alignments; writes them if it has none.
+
+        Alignments of earlier versions have no options.
+        """
+        folder = cache.directory / alignments.SPLIT
+        file, options = folder / "alignment.json", dataclasses.asdict(self)
+        del options["processes"]
+        if not any(folder.glob("*.alignment-*.npy")):
+            atomic.write_json(file, options)
+        saved = atomic.read_json(file) if file.is_file() else options
+        for name, value in options.items():
+            if saved.get(name) != value:
+                raise ValueError(
+                    f"{cache.directory} has alignments by Aligner.{name} = {saved.get(name)}, this "
+                    f"call has {value}: use the same value, or remove {folder}/*.alignment-*.npy"
+                )
 
 
 class _Pair(NamedTuple):

@@ -208,6 +208,10 @@ def _named(files: Files, options: Files, context: EntryContext, count: int) -> F
     name = options.name or default_name
     if options.name and count > 1:
         name = f"{options.name}/{files.name or files.source.name}"
+    if options.markup != "keep" and not catalogues.paired(files):
+        bilingual = (*locales.BILINGUAL, *locales.MULTILINGUAL)
+        if catalogues.suffix(files.source) not in bilingual or files.target:
+            raise ValueError(f"{files.source}: it is no catalogue; markup must be 'keep'")
     return files._replace(
         join=options.join, sample=options.sample, columns=options.columns or files.columns,
         languages=context.languages, name=name, text=options.text,

@@ -44,15 +44,16 @@ class CacheConfig:
     processes: int = 0
 
     def present(self) -> bool:
-        """Returns whether the cache exists.
+        """Returns whether the cache exists; an empty directory is none.
 
         Raises:
           ValueError: it has another mixture; its corpus, if that is readable, has changed; its
             vocabulary is not that of `vocabulary_from`.
         """
-        if not Path(self.directory).exists():
+        directory = Path(self.directory)
+        if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
             return False
-        manifest = cache.open_cache(Path(self.directory)).manifest
+        manifest = cache.open_cache(directory).manifest
         if manifest.name != self.mixture:
             raise ValueError(
                 f"the cache {self.directory} is that of {manifest.name!r}, not {self.mixture!r}: "

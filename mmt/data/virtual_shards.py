@@ -241,7 +241,10 @@ class SampleOrder:
         bases = np.array([part.base for part in self.sampler.parts[: len(self.sampler.stages)]])
         for stage, short in self._short.items():
             stages_begun = (bases[: stage + 2, languages] <= appearances).sum(axis=0)
-            in_stage = np.flatnonzero(stages_begun == stage + 1)  # the appearances in this stage
+            # The appearances in this stage. `merged` also looks up the one after the last stage of
+            # a language, which is in none.
+            is_drawn = np.isin(languages, [*short])
+            in_stage = np.flatnonzero((stages_begun == stage + 1) & is_drawn)
             stage_languages = languages[in_stage]
             sizes = np.array([len(short[code]) for code in stage_languages.tolist()], np.int64)
             positions = self._permuted(

@@ -103,9 +103,9 @@ class Tally:
             self._keep(reason, pair, detail)
         elif outcome.changed:
             texts = zip(outcome.result[:2], pair[:2], strict=True)
-            new_texts = (new for new, old in texts if new != old)
+            detail = "now " + " / ".join(_short(new) for new, old in texts if new != old)
             for rule in outcome.changed:
-                self._keep(f"changed: {rule}", pair, "now " + " / ".join(map(_short, new_texts)))
+                self._keep(f"changed: {rule}", pair, detail)
 
     def filtered(self, pairs: Iterable[Pair], cleaner: Cleaner) -> Iterator[Pair]:
         """Yields the pairs that further rules keep, and counts the others as dropped."""

@@ -7,6 +7,7 @@ hold out the same lines, and the rule `overlap` removes these lines from [train]
 import hashlib
 import heapq
 import shutil
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -84,8 +85,11 @@ def _check(corpus: Corpus, file: Path, text: str, sizes: Sizes) -> None:
     for split, size in sizes.items():
         if size < 1:
             raise ValueError(f"{split} is {size}; allowed: 1 or more pairs")
-        if corpus.files[split]:
-            raise ValueError(f"{located(text, file, split)}: the corpus has [{split}] already")
+        if split in tomllib.loads(text):  # TOML allows a table once
+            remedy = "" if corpus.files[split] else ", without languages; remove the table"
+            raise ValueError(
+                f"{located(text, file, split)}: the corpus has [{split}] already{remedy}"
+            )
         if (folder := file.parent / FOLDER / split).exists():
             raise ValueError(f"{folder} exists; remove it, unless another description names it")
     if corpus.clean is None:
@@ -120,8 +124,8 @@ def _select(
     read = 0
     for pair in corpus.pairs(code, "train"):
         read += 1
-        if pair.back_translated or not _is_row(pair):
-            continue
+        if pair.back_translated or not _is_row(pair) or not normalised(pair.target):
+            continue  # without words, the rule `overlap` does not find it
         if (value := _hash(pair.target)) not in taken:
             rank, split = _place(value, sizes)
             least[split].add(rank, pair)

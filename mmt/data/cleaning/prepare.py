@@ -19,6 +19,7 @@ from mmt.data.cleaning.passes import Passes
 from mmt.data.cleaning.report import REPORT, Report
 from mmt.data.cleaning.rulebook import Rulebook
 from mmt.data.corpora import Corpus, load
+from mmt.data.pair import SPLITS
 from mmt.system.atomic import working
 from mmt.system.data_root import data_root
 
@@ -38,7 +39,8 @@ def prepare(
     `out` has a `corpus.toml`, a compressed TSV and its line numbers per entry of each language and
     split, and the report (report.json, .txt, .html). It loads as a corpus with the same names. Only
     [train] is cleaned; test splits are copied, monolingual text stays at its path. `out` appears
-    when all work is done. If it exists, from the same text, rules and test sets, it is kept.
+    when all work is done. If it exists, from the same text, rules, test sets and names of entries,
+    it is kept.
 
     Args:
       corpus: the corpus.
@@ -65,8 +67,8 @@ def prepare(
     sets = cascade.test_sets(corpus, tests or {})
     key = _key(corpus, book, sets)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        return _existing(out, key)
-    with working(out, key) as work:
+        return _existing(out, key, corpus)
+    with working(out, _digest([key, _names(corpus)])) as work:
         job = CleaningJob(corpus, book, sets, work)
         report = Passes(job, processes or _processes(corpus)).report(key)
         report.write(work / "corpus")
@@ -99,6 +101,10 @@ def cleaned(corpus: Corpus) -> Corpus:
     """Returns the corpus itself if it has no `[clean]`; else the cleaned corpus.
 
     The latter is in `$MMT_DATA/cleaned`, and is made if it is missing.
+
+    Raises:
+      ValueError: as `prepare`; or the cleaned corpus has other names of entries, or a file of its
+        monolingual text is missing. The message has the folder to remove.
     """
     if corpus.clean is None:
         return corpus
@@ -110,7 +116,12 @@ def cleaned(corpus: Corpus) -> Corpus:
             f"cleaning {corpus.name} by its [clean]; the report will be in {out}", file=sys.stderr
         )
         prepare(corpus, out)
-    return load(out)
+    if (out / REPORT).is_file():
+        _check_names(out, Report.read_from(out / REPORT), corpus)
+    try:
+        return load(out)
+    except ValueError as error:
+        raise ValueError(f"{error}; remove {out} to clean the corpus again") from None
 
 
 def _processes(corpus: Corpus) -> int:
@@ -122,12 +133,18 @@ def _processes(corpus: Corpus) -> int:
 
 def _key(corpus: Corpus, book: Rulebook, tests: TestSets) -> str:
     """Returns 16 hex digits of all inputs of the result."""
-    content = json.dumps([_VERSION, corpus.hash(), book.hash(), sorted(tests.items())])
-    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+    return _digest([_VERSION, corpus.hash(), book.hash(), sorted(tests.items())])
 
 
-def _existing(folder: Path, key: str) -> Report:
-    """Returns the report of the existing folder, if text, rules and test sets are the same."""
+def _digest(content: object) -> str:
+    return hashlib.blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()
+
+
+def _existing(folder: Path, key: str, corpus: Corpus) -> Report:
+    """Returns the report of the existing folder.
+
+    Raises ValueError if text, rules, test sets or names of entries are not the same.
+    """
     if not (folder / REPORT).is_file():
         raise ValueError(f"{folder} exists and is no cleaned corpus; it is not changed")
     report = Report.read_from(folder / REPORT)
@@ -136,4 +153,27 @@ def _existing(folder: Path, key: str) -> Report:
             f"{folder} holds a cleaned corpus of other text, rules or test sets; remove it, or "
             "choose another folder"
         )
+    _check_names(folder, report, corpus)
     return report
+
+
+def _check_names(folder: Path, report: Report, corpus: Corpus) -> None:
+    """Raises ValueError if the cleaned corpus has other names of training entries."""
+    names = [(code, name) for split, code, name in _names(corpus) if split == "train"]
+    for made, now in itertools.zip_longest(report.tallies, dict.fromkeys(names), fillvalue=()):
+        if made != now:
+            raise ValueError(
+                f"{folder} holds a cleaned corpus with other names of entries: it has "
+                f"{' '.join(made) or 'fewer'}, the corpus {' '.join(now) or 'fewer'}; remove it to "
+                "clean the corpus again"
+            )
+
+
+def _names(corpus: Corpus) -> list[tuple[str, str, str]]:
+    """Returns split, FLORES code and name of each entry; the corpus's hash has no names."""
+    return [
+        (split, code, entry.name)
+        for split in SPLITS
+        for code in sorted(corpus.files[split])
+        for entry in corpus.files[split][code]
+    ]

@@ -135,7 +135,8 @@ def open_source(source: str, mixture: str = "") -> Cache:
     """Opens the cache in the directory `source`, or returns an estimated cache of a corpus.
 
     A corpus is a description, its folder or 'cldr'. The estimated cache has monolingual text if
-    `mixture` is the name of a mixture with such text (`tasks.monolingual`).
+    `mixture` is the name of a mixture with such text (`tasks.monolingual`), and pairs from the
+    target if it is that of the reversed corpus (`my_corpus_from_eng`).
 
     Raises:
       ValueError: `source` is neither.
@@ -148,6 +149,8 @@ def open_source(source: str, mixture: str = "") -> Cache:
             "description (corpus.toml)"
         )
     corpus = load(source)
+    if mixture.endswith(f"_from_{corpus.target.split('_')[0]}"):
+        corpus = corpus.reversed()
     pairs = {} if mixture.endswith("_monolingual") else {c: (c, "train") for c in corpus.languages}
     if mixture.endswith(("_monolingual", "_mixed")):
         pairs |= {mixing.monolingual(code): (code, MONOLINGUAL) for code in corpus.monolingual}
@@ -187,7 +190,8 @@ class Estimated(Cache):
             tokens[:, 0] += not mixing.is_monolingual(code)  # the tag
             sampled[code] = tokens.astype(np.int32)
         manifest = Manifest(
-            name=corpus.name, target=corpus.target, languages=tuple(sorted(components)),
+            name=corpus.name, target="" if corpus.reverse else corpus.target,
+            source=corpus.target if corpus.reverse else "", languages=tuple(sorted(components)),
             counts={"train": counts, "validation": held_out}, corpus_hash="", vocabulary_hash={},
             vocabulary_size={},
             corpora={"train": {code: [*map(list, runs)] for code, runs in corpora.items()}},

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mmt.data import pipeline
+from mmt.data import pipeline, recipe
 from mmt.data.cache import Cache
 from mmt.data.forecast import fitting, forecast
 from mmt.data.mixing import Mixing
@@ -37,8 +37,9 @@ def make_forecast(
     a corpus description are estimates.
 
     Raises:
-      ValueError: steps, batch or corpus are missing; a mixture is given although the stages have
-        mixtures, or by both --fit and --max_epochs.
+      ValueError: steps, batch or corpus are missing; the cache of the gin files is that of another
+        mixture, or its corpus has changed; a mixture is given although the stages have mixtures, or
+        by both --fit and --max_epochs.
     """
     if arguments.fit is not None and arguments.max_epochs is not None:
         raise ValueError("--fit and --max_epochs exclude each other; allowed: --fit 'epochs<=N'")
@@ -74,6 +75,8 @@ def _from_gin(
 ) -> tuple[Cache | None, Mixing, dict[str, int | None], Callable[..., pipeline.TrainBatches]]:
     from mmt import config
 
+    if arguments.steps is not None:  # a schedule depends on them too
+        bindings = [*bindings, f"TRAIN_STEPS={arguments.steps}"]
     config.load(gin_files, bindings, may_leave_open=True)
     if arguments.corpus is not None and config.bound(pipeline.train_batches, "cache_dir"):
         # gin would evaluate the cache's name, which may be missing
@@ -93,7 +96,10 @@ def _from_gin(
     corpus = arguments.corpus
     if corpus is None and config.macro("MIXTURE_OR_TASK_NAME"):
         cache_dir = config.macro("CACHE_DIR")
-        corpus = cache_dir if cache_dir and Path(cache_dir).is_dir() else config.macro("CORPUS")
+        has_cache = bool(cache_dir) and Path(cache_dir).is_dir()
+        if has_cache and config.bound(recipe.CacheConfig, "directory"):
+            has_cache = config.configured(recipe.CacheConfig)().present()
+        corpus = cache_dir if has_cache else config.macro("CORPUS")
     return (
         forecast.open_source(corpus, config.macro("MIXTURE_OR_TASK_NAME") or "")
         if corpus

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from mmt import documents
-from mmt.data.readers.files import Files, Sides, one_line
+from mmt.data.readers.files import Files, Sides, catalogue_text
 from mmt.documents import MarkedText, Segment
 from mmt.system import compression
 
@@ -18,7 +18,6 @@ MONOLINGUAL = (
     ".json", ".arb", ".xml", ".properties", ".strings", ".yml", ".yaml", ".ftl",
 )  # fmt: skip
 MARKUP = ("keep", "strip")
-_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 
 def paired(files: Files) -> bool:
@@ -66,12 +65,12 @@ def _segments(path: Path, files: Files) -> list[Segment]:
 def _sides(
     files: Files, number: int, key: str, source: MarkedText, target: MarkedText
 ) -> Iterator[Sides]:
-    texts = [_text(side, files.markup) for side in (source, target)]
+    texts = [_text(side, files) for side in (source, target)]
     if all(text.strip() for text in texts) and texts[0] != texts[1]:
         yield Sides(number, texts[0], texts[1], key)
 
 
-def _text(text: MarkedText, markup: str) -> str:
+def _text(text: MarkedText, files: Files) -> str:
     """Returns a text with its markup, or without; a placeholder is no markup."""
     pieces: list[str] = []
     position = 0
@@ -79,7 +78,7 @@ def _text(text: MarkedText, markup: str) -> str:
         pieces += text.text[position : tag.position], tag.markup
         position = tag.position
     joined = "".join([*pieces, text.text[position:]])
-    return one_line(_TAG.sub("", joined) if markup == "strip" else joined)
+    return catalogue_text(joined, files)
 
 
 def _translates_into_source(files: Files) -> bool:

@@ -98,6 +98,11 @@ def one_line(text: str) -> str:
     return _BREAKS.sub(" ", text.strip()) if has_breaks else text
 
 
+def catalogue_text(text: str, files: Files) -> str:
+    """Returns a catalogue's text on one line, without its tags if the entry strips markup."""
+    return one_line(_TAG.sub("", text) if files.markup == "strip" else text)
+
+
 def sides_of(texts: Mapping[str, T], files: Files, location: str) -> tuple[T, T]:
     """Returns the source and the target among `texts`, by the file's language codes.
 
@@ -132,3 +137,4 @@ def _names(
 
 
 _BREAKS = re.compile(r"\s*[\n\r\t]+\s*")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")

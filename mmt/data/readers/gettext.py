@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from mmt.data.readers.files import Files, Sides, code_of, one_line
+from mmt.data.readers.files import Files, Sides, catalogue_text, code_of
 from mmt.system import compression
 
 _SIDES = ("msgid", "msgstr")
@@ -76,8 +76,8 @@ def _sides(
     swapped = _is_swapped(files, catalogue.locale_identifier or "")
     for number, message in enumerate(messages, 1):
         for original, translation in () if message.fuzzy else _text_pairs(message):
-            if original.strip() and translation.strip():
-                pair = one_line(original), one_line(translation)
+            pair = catalogue_text(original, files), catalogue_text(translation, files)
+            if all(map(str.strip, pair)):
                 yield Sides(line(number, message) or number, *(pair[::-1] if swapped else pair))
 
 

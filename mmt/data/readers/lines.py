@@ -6,7 +6,7 @@
 import functools
 from collections.abc import Iterator
 from itertools import zip_longest
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from mmt.data.readers.files import Files, Sides
 from mmt.system import compression, text_lines
@@ -39,8 +39,18 @@ def columns(files: Files) -> Iterator[Sides]:
 
 
 def texts(files: Files) -> Iterator[Sides]:
-    """Yields lines of one language; each line is both sides."""
-    for number, line in enumerate(text_lines.read(files.source), 1):
+    """Yields lines of one language; each line is both sides.
+
+    Raises ValueError for a line of a TSV file with several columns, of which the entry names none.
+    """
+    path = files.source
+    is_tsv = PurePosixPath(compression.name(path)).suffix.lower() == ".tsv"
+    for number, line in enumerate(text_lines.read(path), 1):
+        if is_tsv and "\t" in line:
+            raise ValueError(
+                f"{path}:{number}: {line.count(chr(9)) + 1} columns; name that of the text in the "
+                'entry: { text = "…", column = 1 }'
+            )
         yield Sides(number, line, line)
 
 

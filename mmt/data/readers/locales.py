@@ -9,6 +9,7 @@ of most readers (`pt-BR`), for the target a path without a code, and with anothe
 whose file is often incomplete.
 """
 
+import functools
 import itertools
 import json
 import re
@@ -21,8 +22,8 @@ from mmt.data.readers import catalogues
 from mmt.documents import code_of, main_region, region_of
 from mmt.system import compression
 
-_BILINGUAL = (".po", ".mo", ".xlf", ".xliff", ".ts")  # one file holds the pairs of a language
-_MULTILINGUAL = (".xcstrings",)  # one file holds all languages
+BILINGUAL = (".po", ".mo", ".xlf", ".xliff", ".ts")  # one file holds the pairs of a language
+MULTILINGUAL = (".xcstrings",)  # one file holds all languages
 _FOLDER = re.compile(r"(?:values-)?(?P<code>[\w+-]+?)(?:\.lproj)?")
 _NO_REGION, _MAIN_REGION, _NO_CODE, _OTHER_REGION = range(4)  # in the order of preference
 
@@ -38,17 +39,22 @@ def languages(root: Path, target: str) -> list[str]:
     """Returns the FLORES codes of the languages that a folder has besides the target, sorted."""
     codes = {code for by_code in _templates(root).values() for code in by_code if code}
     for path in _files(root):
-        if catalogues.suffix(path) in _MULTILINGUAL:
-            codes |= set(filter(None, map(code_of, _names_of_catalog(path))))
+        if catalogues.suffix(path) in MULTILINGUAL:
+            codes |= _codes_of_catalog(path, path.stat().st_mtime_ns)
     return sorted(codes - {target})
 
 
-def _names_of_catalog(path: Path) -> set[str]:
-    """Returns the names of the languages of a String Catalog."""
+@functools.lru_cache(maxsize=64)  # each language of a folder needs them
+def _codes_of_catalog(path: Path, changed: int) -> frozenset[str]:
+    """Returns the FLORES codes of the languages of a String Catalog.
+
+    `changed`, the file's modification time, is part of the cache's key.
+    """
     try:
         catalog = json.loads(compression.whole(path))
         texts = [entry.get("localizations", {}) for entry in catalog["strings"].values()]
-        return {str(catalog.get("sourceLanguage", "")), *itertools.chain.from_iterable(texts)}
+        names = str(catalog.get("sourceLanguage", "")), *itertools.chain.from_iterable(texts)
+        return frozenset(filter(None, map(code_of, names)))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path}: no String Catalog: {error!r}") from None
 
@@ -63,11 +69,16 @@ def pairs(root: Path, source: str, target: str) -> list[tuple[Path, Path | None]
     for template, by_code in sorted(_templates(root).items()):
         sources = by_code.get(source, [])
         targets = by_code.get(target, []) + by_code.get("", [])
-        if sources and PurePosixPath(template).suffix in _BILINGUAL:
+        if sources and template.lower().endswith(BILINGUAL):
             files.append((_preferred(sources, source), None))
         elif sources and targets:
             files.append((_preferred(sources, source), _preferred(targets, target)))
-    files += [(path, None) for path in _files(root) if catalogues.suffix(path) in _MULTILINGUAL]
+    files += [
+        (path, None)
+        for path in _files(root)
+        if catalogues.suffix(path) in MULTILINGUAL
+        and {source, target} <= _codes_of_catalog(path, path.stat().st_mtime_ns)
+    ]
     if not files:
         available = ", ".join(languages(root, "")) or "none"
         raise ValueError(f"{root}: no catalogues of {source} and {target}; it has: {available}")
@@ -97,7 +108,7 @@ def _templates(root: Path) -> dict[str, dict[str, list[_Locale]]]:
     """
     templates: dict[str, dict[str, list[_Locale]]] = {}
     for path in _files(root):
-        if catalogues.suffix(path) not in (*catalogues.MONOLINGUAL, *_BILINGUAL):
+        if catalogues.suffix(path) not in (*catalogues.MONOLINGUAL, *BILINGUAL):
             continue
         template, tag = _split(path.relative_to(root).with_name(compression.name(path)))
         code = code_of(tag) if tag else ""

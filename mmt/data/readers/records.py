@@ -25,7 +25,9 @@ def jsonl(files: Files) -> Iterator[Sides]:
         try:
             record = json.loads(line, object_pairs_hook=_without_repeats)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{location}: no JSON: {error}") from None
+            raise ValueError(
+                f"{location}: no JSON: {error}; expected an object on each line, as in JSONL"
+            ) from None
         if not isinstance(record, dict):
             raise ValueError(f"{location}: {line[:40]!r} is no JSON object; expected one per "
                              'line, such as {"source": …, "target": …}')  # fmt: skip

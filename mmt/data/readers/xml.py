@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import NoReturn
 from xml.parsers import expat
 
-from mmt.data.readers.files import Files, Sides, code_of, one_line, sides_of
+from mmt.data.readers.files import Files, Sides, catalogue_text, code_of, sides_of
 from mmt.system import compression
 
 LONGEST = 1 << 20  # characters of a text
@@ -119,7 +119,7 @@ class _Units:
         if self.text is None:
             self.close(tag, "")
         elif tag in ("seg", "source", "target"):
-            text, self.text = one_line("".join(self.text)), None
+            text, self.text = catalogue_text("".join(self.text), self.files), None
             self.close(tag, text)
 
     def _characters(self, data: str) -> None:

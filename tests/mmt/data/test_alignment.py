@@ -2,6 +2,7 @@
 
 import functools
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -81,6 +82,25 @@ def test_the_command_skips_what_is_done(opened, capsys, monkeypatch):
     assert "languages aligned: 1" in capsys.readouterr().err
     assert done.stat().st_mtime_ns == first
     np.testing.assert_array_equal(np.load(again), expected)
+
+
+def test_languages_are_not_aligned_with_other_options_than_those_before(opened, monkeypatch):
+    class Aligned:
+        def align_batch(self, sources, targets):
+            return [{"alignments": [(0, 0)]} for _ in sources]
+
+    monkeypatch.setitem(sys.modules, "systran_align", types.ModuleType("systran_align"))
+    monkeypatch.setattr(alignment, "_fit_aligner", lambda *arguments: Aligned())
+    made, _ = opened
+    assert alignment.Aligner(iterations=3, processes=1)(made) == ["deu_Latn", "swh_Latn"]
+    files = [alignments.path_of(made, code) for code in ("deu_Latn", "swh_Latn")]
+    files[1].unlink()
+    with pytest.raises(ValueError, match=r"by Aligner\.iterations = 3, this call has 5: use the"):
+        alignment.Aligner(processes=1)(made)
+    assert alignment.Aligner(iterations=3, processes=2)(made) == ["swh_Latn"]
+    for file in files:
+        file.unlink()
+    assert alignment.Aligner(processes=1)(made) == ["deu_Latn", "swh_Latn"]
 
 
 def test_without_the_package_the_extra_is_named(opened, monkeypatch):

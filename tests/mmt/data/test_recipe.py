@@ -39,6 +39,8 @@ def test_a_cache_is_present_or_not(cached, tmp_path):
     cache_config, _ = cached
     assert cache_config.present()
     assert not recipe.CacheConfig(str(tmp_path / "elsewhere"), "toys_to_eng").present()
+    (tmp_path / "empty").mkdir()
+    assert not recipe.CacheConfig(str(tmp_path / "empty"), "toys_to_eng").present()
 
 
 def test_a_changed_corpus_makes_the_cache_stale(cached):

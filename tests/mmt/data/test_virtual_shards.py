@@ -73,6 +73,17 @@ def test_a_stage_of_short_lines_repeats_none_before_all_were_drawn(opened):
     assert short.examples([1000, 3]) == [drawn_after[100], drawn_first[3]]
 
 
+def test_the_last_example_of_a_language_is_merged_before_a_stage_of_short_lines_without_it(opened):
+    split = Split(opened, "train", list(COUNTS), SHAPE)
+    first = stages.Stage({"examples": 40}, mixing.Mixing(), {"merged": 1.0})
+    last = stages.Stage(mixing=mixing.Mixing(languages=["deu"]), max_targets=5)
+    sampler = curriculum.CurriculumSampler([first, last], split.counts)
+    order = virtual_shards.SampleOrder(split, sampler, 0)
+    examples = order.examples(range(80))
+    assert sum(example.language == 1 for example in examples) == sampler.before(40)[1] > 0
+    assert {example.target for example in examples[40:]} <= {2, 3, 4, 5}
+
+
 @pytest.mark.parametrize("last", [None, 8])
 def test_the_ledger_counts_stages_of_short_lines(opened, last):
     order = staged(opened, 900, last=last)

@@ -57,6 +57,13 @@ def test_a_tally_counts_all_and_its_examples_do_not_depend_on_the_order():
     assert both.examples == forward.examples and both.dropped == forward.dropped
 
 
+def test_an_example_of_every_rule_that_changed_a_pair_has_the_new_text():
+    dirty, tally = pair("Ã¼ber  Nacht"), Tally()
+    tally.add(dirty, Cleaner({"encoding": {}, "normalise": {}}, ABOUT)(dirty))
+    example = [(1, "Ã¼ber  Nacht", "a target", "now über Nacht")]
+    assert tally.examples == {"changed: encoding": example, "changed: normalise": example}
+
+
 def test_a_later_stage_moves_pairs_from_kept_to_dropped():
     tally = Tally()
     pairs = [pair(str(line), "a target", line) for line in range(9)]

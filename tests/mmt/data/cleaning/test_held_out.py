@@ -66,6 +66,17 @@ def test_the_choice_depends_on_the_targets_alone(folder, tmp_path):
     assert ours["swh_Latn"] == theirs["swh_Latn"]
 
 
+def test_a_line_without_words_is_not_held_out_because_no_rule_would_find_it(folder, tmp_path):
+    rows = (folder / "deu.tsv").read_text().splitlines()
+    (folder / "deu.tsv").write_text("\n".join([*rows, "Na ja ...\t!!!"]) + "\n")
+    described(folder, "[train]\ndeu = 'deu.tsv'\n")
+    hold_out(folder, {"validation": 964, "test": 10})  # sizes for which its hash is in the test
+    prepare.prepare(corpora.load(folder), tmp_path / "clean", processes=1)
+    clean = {split: targets(corpora.load(tmp_path / "clean"), split) for split in ("train", "test")}
+    assert not set(clean["train"]["deu_Latn"]) & set(clean["test"]["deu_Latn"])
+    assert "!!!" in clean["train"]["deu_Latn"]
+
+
 def test_back_translated_pairs_and_lines_of_other_splits_are_not_held_out(folder):
     rows = (folder / "swh.tsv").read_text().splitlines()
     (folder / "real.tsv").write_text("\n".join(rows[:100]) + "\n")
@@ -85,6 +96,7 @@ def test_back_translated_pairs_and_lines_of_other_splits_are_not_held_out(folder
     ("text", "sizes", "message"),
     [
         (f"[train]\n{ENTRIES}[test]\nswh = 'swh.tsv'\n", SIZES, r"corpus\.toml:5: .* has \[test\]"),
+        (f"[train]\n{ENTRIES}[test]\n# swh\n", SIZES, r"toml:5: .* has \[test\] already, without"),
         (f"[train]\n{ENTRIES}[clean]\noverlap = false\n", SIZES, "toml:5: the rule `overlap` is"),
         ("[train]\nzul = 'zul.tsv'\n", SIZES, "no language has 10 pairs, so validation would be"),
         (f"[train]\n{ENTRIES}", {"test": 0}, "test is 0; allowed: 1 or more"),

@@ -8,7 +8,7 @@ import pytest
 
 from mmt.cli import main
 from mmt.data import corpora
-from mmt.data.cleaning import prepare, rulebook, rules
+from mmt.data.cleaning import passes, prepare, rulebook, rules
 from tests.mmt.data.cleaning import files, prepared_raw
 
 
@@ -158,3 +158,52 @@ def test_another_report_in_the_folder_is_named(few, tmp_path, content):
     with pytest.raises(ValueError, match=r"out/report\.json is damaged .*: clean the corpus again"):
         prepare.prepare(few, tmp_path / "out", processes=1)
     assert (tmp_path / "out/report.json").read_text() == content
+
+
+def test_entries_may_be_renamed_before_an_interrupted_run_is_resumed(tmp_path, monkeypatch):
+    for code in ("deu", "swh"):
+        rows = (f"{code} {i} und so weiter\tnumber {i} and so on {code}\n" for i in range(30))
+        (tmp_path / f"{code}.tsv").write_text("".join(rows))
+
+    def described(name):
+        entries = (f'{code} = {{ pairs = "{code}.tsv", name = "{name}" }}' for code in languages)
+        rules = ["[clean]", "length = true"]
+        (tmp_path / "corpus.toml").write_text("\n".join(["[train]", *entries, *rules]))
+        return corpora.load(tmp_path)
+
+    def interrupted(job, language, advance):
+        if language == "swh_Latn":
+            raise KeyboardInterrupt
+        return join(job, language, advance)
+
+    languages, join, out = ("deu", "swh"), passes._join, tmp_path / "made/clean"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(passes, "_join", interrupted)
+        prepare.prepare(described("web"), out, processes=1)
+    prepare.prepare(described("books"), out, processes=1)
+    clean = corpora.load(out)
+    assert {code: clean.counts(code, "train") for code in clean.languages} == {
+        "deu_Latn": [("books", 30)], "swh_Latn": [("books", 30)]
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="it has deu_Latn books, the corpus deu_Latn web; remove"):
+        prepare.prepare(described("web"), out, processes=1)
+    monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
+    assert prepare.cleaned(described("web")).entries("deu", "train") == ("web",)
+    with pytest.raises(ValueError, match="it has deu_Latn web, the corpus deu_Latn news; remove"):
+        prepare.cleaned(described("news"))
+
+
+def test_a_cleaned_corpus_whose_monolingual_text_was_moved_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/deu.tsv").write_text("eins\tone\n")
+    (tmp_path / "here/eng.txt").write_text("two\n")
+    (tmp_path / "here/corpus.toml").write_text(
+        'name = "toy"\n[train]\ndeu = "deu.tsv"\n[monolingual]\neng = "eng.txt"\n'
+        "[clean]\nlength = true\n"
+    )
+    clean = prepare.cleaned(corpora.load(tmp_path / "here"))
+    (tmp_path / "here").rename(tmp_path / "there")
+    remedy = re.escape(f"no file {tmp_path}/here/eng.txt; remove {clean.root} to clean")
+    with pytest.raises(ValueError, match=remedy):
+        prepare.cleaned(corpora.load(tmp_path / "there"))

@@ -100,7 +100,7 @@ def test_a_description_is_estimated(toy_corpus, tmp_path):
     with pytest.raises(ValueError, match="has no training pairs"):
         forecast.open_source(str(tmp_path))
     (tmp_path / "corpus.toml").write_text(
-        '[train]\ndeu = "deu.tsv"\n[monolingual]\nfra = "deu.tsv"\n'
+        '[train]\ndeu = "deu.tsv"\n[monolingual]\nfra = { text = "deu.tsv", column = 1 }\n'
     )
     for mixture, expected in (
         ("toy_to_eng", {"deu_Latn"}),
@@ -115,6 +115,18 @@ def test_a_description_is_estimated(toy_corpus, tmp_path):
         assert names <= {"French, monolingual"}
     with pytest.raises(ValueError, match="no corpus at"):
         forecast.open_source(str(tmp_path / "nothing"))
+
+
+def test_a_forecast_of_a_reverse_model_has_its_sides_and_no_back_translated_pairs(tmp_path):
+    (tmp_path / "deu.tsv").write_text("eine lange Quelle mit Wörtern\tone\n")
+    (tmp_path / "swh.tsv").write_text("moja\tone\n")
+    (tmp_path / "corpus.toml").write_text(
+        '[train]\ndeu = "deu.tsv"\nswh = { pairs = "swh.tsv", back_translated = true }\n'
+    )
+    opened = forecast.open_source(str(tmp_path), "toy_from_eng")
+    assert opened.manifest.counts["train"] == {"deu_Latn": 1}
+    assert (opened.manifest.source, opened.manifest.target) == ("eng_Latn", "")
+    assert opened.lengths("deu_Latn", "train").tolist() == [[2, 8]]  # with the tag
 
 
 def test_options_that_need_a_cache_do_not_stop_a_forecast_of_a_corpus(tmp_path):

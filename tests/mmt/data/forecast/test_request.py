@@ -58,6 +58,38 @@ def test_a_gin_file_sets_what_flags_do_not(directory):
     assert foreseen == by_hand(directory, mixing.Mixing(2.0))
 
 
+def test_the_flag_for_steps_is_that_of_a_schedule_too(tmp_path):
+    for code, count in (("deu", 900), ("yor", 20)):
+        (tmp_path / f"{code}.tsv").write_text("eins\tone\n" * count)
+    tables = 'deu = "deu.tsv"\nyor = "yor.tsv"\n', 'deu = "yor.tsv"\nyor = "yor.tsv"\n'
+    (tmp_path / "corpus.toml").write_text("[train]\n{}[validation]\n{}".format(*tables))
+    bindings = [
+        f"CORPUS={tmp_path}", f"TASK_FEATURE_LENGTHS={LENGTHS}", "BATCH_SIZE=8", "CACHE_DIR=none",
+        "MIXTURE_OR_TASK_NAME=toy", "pipeline.train_batches.schedule=@schedule.Schedule()",
+    ]  # fmt: skip
+    forecasts = [
+        request.make_forecast(arguments, [MODEL, GIN], [*bindings, f"TRAIN_STEPS={steps}"])[0]
+        for arguments, steps in ((ForecastArguments(), 40), (ForecastArguments(steps=40), 9000))
+    ]
+    assert forecasts[0] == forecasts[1]
+    assert 1 < forecasts[0].rows[1]["first"] < 40
+
+
+def test_a_stale_cache_is_not_forecast(directory, tmp_path):
+    (tmp_path / "deu.tsv").write_text("eins\tone\n" * 40)
+    (tmp_path / "corpus.toml").write_text('[train]\ndeu = "deu.tsv"\n')
+    bindings = [
+        f"CORPUS={tmp_path}", f"CACHE_DIR={directory}", "MIXTURE_OR_TASK_NAME=toy",
+        f"TASK_FEATURE_LENGTHS={LENGTHS}", "BATCH_SIZE=8", "TRAIN_STEPS=5",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match=r"is stale: the corpus .* has changed since it was made"):
+        request.make_forecast(ForecastArguments(), [MODEL, GIN], bindings)
+    (tmp_path / "empty").mkdir()
+    bindings[1] = f"CACHE_DIR={tmp_path / 'empty'}"
+    foreseen, _ = request.make_forecast(ForecastArguments(), [MODEL, GIN], bindings)
+    assert [row["pairs"] for row in foreseen.rows] == [40]
+
+
 @pytest.mark.parametrize(
     ("flags", "files", "message"),
     [

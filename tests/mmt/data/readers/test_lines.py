@@ -1,5 +1,7 @@
 """Lines with numbered columns; the default two, pairs of files and joins are in test_corpora.py."""
 
+import gzip
+
 import pytest
 
 from mmt.data import corpora
@@ -33,6 +35,17 @@ def test_missing_columns_are_named(tmp_path, columns, message):
     (tmp_path / "corpus.toml").write_text(TOML.replace("[3, 2]", columns))
     with pytest.raises(ValueError, match=message):
         corpora.load(tmp_path).validate()
+
+
+def test_a_monolingual_tsv_of_several_columns_needs_the_number_of_one(tmp_path):
+    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(b"eins\nzwei\ttwo\n"))
+    (tmp_path / "corpus.toml").write_text('[monolingual]\nde = "a.tsv.gz"\n')
+    with pytest.raises(ValueError, match=r"a\.tsv\.gz:2: 2 columns; name that of the text in the"):
+        corpora.load(tmp_path).validate()
+    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(b"eins\nzwei\n"))
+    assert [pair.target for pair in corpora.load(tmp_path).pairs("de", "monolingual")] == [
+        "eins", "zwei",
+    ]  # fmt: skip
 
 
 def test_a_file_without_line_feeds_does_not_fill_the_memory(tmp_path, monkeypatch):

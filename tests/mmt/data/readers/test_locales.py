@@ -23,6 +23,7 @@ LAYOUTS = {
     "java": ("messages_de.properties", "a=Haus", "messages.properties", "a=house"),
     "rails": ("devise.de.yml", "de: {a: Haus}", "devise.en.yml", "en: {a: house}"),
     "gettext": ("de/LC_MESSAGES/a.po", f'{PO}\nmsgid "house"\nmsgstr "Haus"\n', "x.txt", ""),
+    "gettext, flat": ("de.po", f'{PO}\nmsgid "house"\nmsgstr "Haus"\n', "x.txt", ""),
     "apple catalog": ("a.xcstrings", json.dumps({"sourceLanguage": "en", "strings": {"house": {
         "localizations": {"de": {"stringUnit": {"value": "Haus"}}}}}}), "x.txt", ""),
 }  # fmt: skip
@@ -44,6 +45,37 @@ def test_a_folder_of_locales_is_a_corpus(layout, tmp_path):
     assert locales.languages(tmp_path / "app", "eng_Latn") == ["deu_Latn"]
 
 
+def test_a_string_catalog_is_read_for_the_languages_that_it_has(tmp_path):
+    def catalog(*names):
+        unit = {"stringUnit": {"value": "Haus"}}
+        strings = {"house": {"localizations": dict.fromkeys(names, unit)}}
+        return json.dumps({"sourceLanguage": "en", "strings": strings})
+
+    write(tmp_path, "app/a.xcstrings", catalog("de", "fr"), "app/b.xcstrings", catalog("de"))
+    write(tmp_path, "corpus.toml", '[train]\n"*" = { locales = "app" }\n')
+    corpus = corpora.load(tmp_path)
+    corpus.validate()
+    assert corpus.entries("de", "train") == ("app/a.xcstrings", "app/b.xcstrings")
+    assert corpus.entries("fr", "train") == ("app/a.xcstrings",)
+
+
+def test_markup_is_removed_from_files_with_both_languages_too(tmp_path):
+    po = f'{PO}\nmsgid "a <b>house</b>"\nmsgstr "ein <b>Haus</b>"\n'
+    po += '\nmsgid "<br/>"\nmsgstr "<hr/>"\n'
+    xliff = (
+        '<xliff version="1.2"><file source-language="en" target-language="de"><body>'
+        "<trans-unit><source>a &lt;i>dog</source><target>ein &lt;i>Hund</target></trans-unit>"
+        "</body></file></xliff>"
+    )
+    write(tmp_path, "app/de.po", po, "app/de.xlf", xliff)
+    write(tmp_path, "corpus.toml", '[train]\n"*" = { locales = "app", markup = "strip" }\n')
+    corpus = corpora.load(tmp_path)
+    assert [pair[:2] for pair in corpus.pairs("de", "train")] == [
+        ("ein Haus", "a house"), ("ein Hund", "a dog"),
+    ]  # fmt: skip
+    assert corpus.count("de", "train") == 2
+
+
 def test_each_language_of_a_folder_comes_once(tmp_path):
     write(tmp_path, "app/fr.json", '{"a": "maison"}', "own.tsv", "Haus\thouse\n")
     write(tmp_path / "app", *LAYOUTS["plain"])
@@ -61,6 +93,7 @@ def test_each_language_of_a_folder_comes_once(tmp_path):
         ('es = { locales = "none" }', "no folder"),
         ('"*" = "app"', r'"\*" is \'app\'; expected { locales = "folder" }'),
         ('"*" = { locales = "app", markup = "x" }', "markup is 'x'; allowed: keep, strip"),
+        ('de = { pairs = "app/de.json", markup = "strip" }', r"app/de\.json: it is no catalogue"),
         ('de = { locales = "app", pairs = "x" }', "pairs cannot be combined with `locales`"),
     ],
 )

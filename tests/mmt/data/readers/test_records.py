@@ -102,6 +102,7 @@ def test_a_dataset_dict_has_the_split_of_its_table(tmp_path):
     ("line", "message"),
     [
         ('{"source": "a"', r"a\.jsonl:2: no JSON: "),
+        ("[", r"a\.jsonl:2: no JSON: .*; expected an object on each line"),
         ("[" * 100_000, r"a\.jsonl:2: no JSON: "),
         ("9" * 5000, r"a\.jsonl:2: no JSON: "),
         ('["a", "b"]', r"a\.jsonl:2: .* is no JSON object"),
