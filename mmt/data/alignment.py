@@ -65,7 +65,6 @@ class Aligner:
             run(f"aligning {cache.manifest.name}", _align, missing, total)
         return missing
 
-
     def _check_options(self, cache: Cache) -> None:
         """Compares the options with those of the cache's alignments; writes them if it has none.
 
