@@ -89,7 +89,7 @@ def test_an_ensemble_is_a_system_of_its_own(tmp_path, capsys):
     for flags, message in (
         (["--engine", "ctranslate2"], "the engine ctranslate2 has no ensembles"),
         (["--ensemble", str(tmp_path / "none")], f"{tmp_path / 'none'}"),
-        (["--ensemble", str(hf_runs.make_run(tmp_path / "made"))], "differ in the source vocabulary"),
+        (["--ensemble", str(hf_runs.make_run(tmp_path / "made"))], "differ in the source vocab"),
     ):
         assert main([*line, "--ensemble", str(other), *flags]) == 1
         assert message in capsys.readouterr().err
