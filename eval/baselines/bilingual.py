@@ -59,11 +59,18 @@ def baselines(
       classes: hyper-parameters by number of training pairs.
 
     Raises:
-      ValueError: before training, if a language has no training or validation examples, test set
-        or class, if settings cannot be trained, or if another process trains in `directory`. After
+      ValueError: before training, if the cache is from one language into others, if a language has
+        no training or validation examples, test set or class, if settings cannot be trained, or if
+        another process trains in `directory`. After
         the evaluation of the other models, if a model diverged.
     """
     opened = cache.open_cache(Path(cache_dir))
+    if opened.manifest.source:
+        raise ValueError(
+            f"{cache_dir} has pairs from {opened.manifest.source} into other languages, but "
+            "baselines are evaluated on test sets into one language: set MIXTURE_OR_TASK_NAME to "
+            "a mixture such as my_corpus_to_eng"
+        )
     train_counts = opened.manifest.counts["train"]
     counts = {
         code: train_counts[code] for code in opened.manifest.translated if code in train_counts

@@ -166,6 +166,9 @@ def test_what_cannot_be_judged_is_refused_before_anything_is_written(toy, tmp_pa
         baselines(
             1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=judge
         )
+    manifest.write_text(json.dumps(counts | {"source": "eng_Latn", "target": ""}))
+    with pytest.raises(ValueError, match="from eng_Latn into other languages, but baselines are"):
+        baselines(1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=judge)
     assert not (tmp_path / "out").exists()
 
 
