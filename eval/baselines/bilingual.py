@@ -61,8 +61,8 @@ def baselines(
     Raises:
       ValueError: before training, if the cache is from one language into others, if a language has
         no training or validation examples, test set or class, if settings cannot be trained, or if
-        another process trains in `directory`. After
-        the evaluation of the other models, if a model diverged.
+        another process trains in `directory`. After the evaluation of the other models, if a model
+        diverged.
     """
     opened = cache.open_cache(Path(cache_dir))
     if opened.manifest.source:
