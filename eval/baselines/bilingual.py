@@ -65,16 +65,7 @@ def baselines(
         diverged.
     """
     opened = cache.open_cache(Path(cache_dir))
-    if opened.manifest.source:
-        raise ValueError(
-            f"{cache_dir} has pairs from {opened.manifest.source} into other languages, but "
-            "baselines are evaluated on test sets into one language: set MIXTURE_OR_TASK_NAME to "
-            "a mixture such as my_corpus_to_eng"
-        )
-    train_counts = opened.manifest.counts["train"]
-    counts = {
-        code: train_counts[code] for code in opened.manifest.translated if code in train_counts
-    }
+    counts = _training_pairs(opened)
     codes = choose(counts, languages)
     held_out = opened.manifest.counts.get("validation", {})
     if missing := [code for code in codes if not held_out.get(code)]:
@@ -106,6 +97,20 @@ def baselines(
                     judge(translate.Translator.load(model_dir), model_dir, code)
         if divergences:
             raise ValueError("; ".join(map(str, divergences)))
+
+
+def _training_pairs(opened: cache.Cache) -> dict[str, int]:
+    """Returns the training pairs of each language. Raises ValueError for pairs into many languages.
+    """
+    manifest = opened.manifest
+    if manifest.source:
+        raise ValueError(
+            f"{opened.directory} has pairs from {manifest.source} into other languages, but "
+            "baselines are evaluated on test sets into one language: set MIXTURE_OR_TASK_NAME to "
+            "a mixture such as my_corpus_to_eng"
+        )
+    counts = manifest.counts["train"]
+    return {code: counts[code] for code in manifest.translated if code in counts}
 
 
 def _check_settings(candidate: Class, codes: Sequence[str], opened: cache.Cache) -> None:
