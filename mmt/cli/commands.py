@@ -69,6 +69,7 @@ def _train_loaded(command: str) -> int:
     batches.manifest.check_ids(pad=model.pad_id, eos=model.eos_id, start=model.start_id)
     train.check(program, batches.manifest, directory)
     if (state := checkpoint.data_state(directory)) is not None:
+        batches.manifest.check_continues(Run(directory))
         batches.check_state(state)
     if parent := initial.embedding_parent(program, directory):
         batches.manifest.check_vocabulary_of(parent)
