@@ -49,14 +49,15 @@ def system_of(
 def ensemble_of(*systems: System) -> System:
     """Returns the system of models that translate together; its name is that of all, joined by `+`.
 
-    A language has the pairs of the model that was trained on most of it.
+    A language has the pairs of the model that was trained on most of it. The kind is `bilingual` if
+    all models are: with a multilingual one, the ensemble is no baseline.
     """
     pairs: dict[str, int] = {}
     for system in systems:
         pairs |= {code: max(n, pairs.get(code, 0)) for code, n in system.train_pairs.items()}
     return System(
         name="+".join(system.name for system in systems),
-        kind=systems[0].kind,
+        kind="bilingual" if {each.kind for each in systems} == {"bilingual"} else "multilingual",
         checkpoint=", ".join(system.checkpoint for system in systems),
         config=hashlib.sha256(" ".join(each.config for each in systems).encode()).hexdigest()[:12],
         train_pairs=pairs,

@@ -228,3 +228,21 @@ def difference(where: str, old: Any, new: Any) -> tuple[str, Any, Any]:
         if removed or added:
             return f"{where} (without equal parts)", removed, added
     return where, old, new
+
+
+def same(saved: Mapping[str, Any], current: Mapping[str, Any], where: str, *, first: str) -> None:
+    """Raises ValueError with the first difference between settings that must be equal to resume.
+
+    Args:
+        saved: the settings in `where`, for the message.
+        current: those of this run.
+        where: what holds the saved settings.
+        first: the setting that is compared first.
+    """
+    for key in sorted(current.keys() | saved.keys(), key=lambda key: key != first):
+        if saved.get(key) != current.get(key):
+            name, old, new = difference(key, saved.get(key), current.get(key))
+            raise ValueError(
+                f"{where} has {name} {old!r}, this run has {new!r}: continue with the same value, "
+                "or start a new run"
+            )

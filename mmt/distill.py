@@ -18,6 +18,7 @@ import jax
 from jaxtyping import Array, Float
 
 from mmt import distributed, initial
+from mmt.checkpoint import digests
 from mmt.data import corpora
 from mmt.data.cache.manifest import read_manifest
 from mmt.data.cleaning.prepare import cleaned
@@ -111,14 +112,16 @@ class Translations:
                 f"the teacher's translations in {folder} are not complete, and one process must "
                 "write them: run `mmt distill` as one until its training begins, then as several"
             )
+        step = Run(self.teacher).best_step()
         recipe = {
             "teacher": str(Path(self.teacher).absolute()),
-            "step": Run(self.teacher).best_step(), "corpus": corpus.hash(),
+            "step": step, "corpus": corpus.hash(),
             "decoding": str(self.decoding), "pairs": self.pairs, "references": self.references,
+            "teacher_digest": digests.of_steps(Run(self.teacher), [step]),
         }  # fmt: skip
         is_complete = (folder / "corpus.toml").exists()
         with contextlib.nullcontext() if is_complete else distributed.held(folder):
-            output_log.begin(folder / "translations.json", recipe)
+            output_log.begin(folder / "translations.json", recipe, added=["teacher_digest"])
             if not (folder / "corpus.toml").exists():
                 self._write_missing(folder, corpus)
 

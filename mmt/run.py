@@ -3,6 +3,7 @@
 It imports only light modules; `mmt.checkpoint` reads the arrays.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -252,17 +253,33 @@ class Run:
     def keeps_description(self) -> bool:
         """Returns whether the run is trained already, so that `describe` must not change it.
 
-        Reports settings on stderr that differ from those it was trained with.
+        Reports settings on stderr that differ from those it was trained with, also if it is resumed
+        with them.
         """
-        if not self.config.is_file() or not self.is_trained(config.macro("TRAIN_STEPS")):
+        if not self.config.is_file():
             return False
-        if changes := config.unlike(self.config):
-            print(
-                f"mmt: {self.directory} is trained with other settings; without effect now: "
-                f"{'; '.join(changes)}. Set another MODEL_DIR to train with them",
-                file=sys.stderr,
-            )
-        return True
+        if self.is_trained(config.macro("TRAIN_STEPS")):
+            if changes := config.unlike(self.config):
+                self._report(
+                    "is trained with other settings; without effect now", changes, "train with them"
+                )
+            return True
+        if self.checkpoint_steps() or self.recovery.is_dir():
+            with contextlib.suppress(ValueError):  # the configuration of an earlier version
+                changes = config.unlike(self.config)
+                if changes := [each for each in changes if not each.startswith("TRAIN_STEPS = ")]:
+                    self._report(
+                        "was trained so far with other settings; from now on", changes,
+                        "train with them from the start",
+                    )  # fmt: skip
+        return False
+
+    def _report(self, state: str, changes: Sequence[str], purpose: str) -> None:
+        print(
+            f"mmt: {self.directory} {state}: {'; '.join(changes)}. Set another MODEL_DIR to "
+            f"{purpose}",
+            file=sys.stderr,
+        )
 
     def describe(self, cache: Any, languages: Sequence[str] = ()) -> None:
         """Writes the files that translation needs besides the checkpoints.

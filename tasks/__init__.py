@@ -204,7 +204,7 @@ def prefix(source: seqio.Vocabulary, corpus: corpora.Corpus, language: str) -> s
         return f"{vocab.tag_of(corpus, language)} "
     target = language if corpus.reverse else corpus.target
     model = vocab.Vocabulary.load(Path(source.sentencepiece_model_file))
-    return f"{vocab.find_tag(model, target, trained=target)} " if model.tags else ""
+    return vocab.source_prefix(model, target)
 
 
 @functools.cache

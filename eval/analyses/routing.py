@@ -17,7 +17,7 @@ import numpy as np
 from eval.records.analysis import ExpertLoad
 from eval.testsets import TestSet
 from mmt import config
-from mmt.data import packing, vocabulary
+from mmt.data import packing
 from mmt.data.cache import records
 from mmt.run import Run
 from mmt.translate import Translator
@@ -100,7 +100,7 @@ def _batches(
     These are languages of the test set. In the batch, `decoder_language_ids` are the model's.
     """
     sizes = translator.model.config
-    tag = vocabulary.tag(testset.target) + " " if translator.tagged else ""
+    prefix = f"{translator.tag(testset.target)} " if translator.tagged else ""
     encode = {side: vocabulary.encode for side, vocabulary in translator.vocabularies.items()}
     model_ids = np.array([
         translator.language_id(code, testset.target) for code in testset.languages
@@ -109,7 +109,7 @@ def _batches(
     tokens: list[Any] = []
     for language, lines in enumerate(testset.languages.values()):
         for text, reference in itertools.islice(zip(*lines[:2], strict=True), sentences):
-            pair = encode["source"](tag + text), encode["target"](reference)
+            pair = encode["source"](prefix + text), encode["target"](reference)
             source, target = (len(side) + 1 for side in pair)
             if source <= lengths[0] and target <= lengths[1]:
                 examples.append(packing.PackedExample(0, language, len(tokens), source, target))

@@ -24,10 +24,19 @@ from eval.records import analysis
 from mmt import checkpoint, config, distributed, languages, train, translate
 from mmt.data import cache, mixing, pipeline, recipe
 from mmt.data.bilingual_vocabulary import bilingual_cache
-from mmt.data.cache.manifest import Manifest
+from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.modifiers import Rewriter
 from mmt.data.stages import Stage
 from mmt.run import Run
+
+# Beginnings of bindings that do not change how a finished model was trained: limits of its steps,
+# other models, places, and the evaluation.
+_NO_TRAINING = (
+    "BASELINE_EPOCHS", "BASELINE_LANGUAGES", "BASELINES_AT_ONCE", "CACHE_DIR", "RESULTS", "TESTSET",
+    "TRAIN_STEPS", "baselines.Judge.", "baselines.Plan.at_once", "baselines.Plan.epochs",
+    "baselines.Plan.memory", "baselines.Plan.steps", "baselines.baselines.", "decoding.Decoding.",
+    "metrics.Metrics.", "recipe.default_directory.",
+)  # fmt: skip
 
 
 def baselines(
@@ -50,15 +59,13 @@ def baselines(
       classes: hyper-parameters by number of training pairs.
 
     Raises:
-      ValueError: before training, if a language has no training or validation examples, test set
-        or class, if settings cannot be trained, or if another process trains in `directory`. After
-        the evaluation of the other models, if a model diverged.
+      ValueError: before training, if the cache is from one language into others, if a language has
+        no training or validation examples, test set or class, if settings cannot be trained, or if
+        another process trains in `directory`. After the evaluation of the other models, if a model
+        diverged.
     """
     opened = cache.open_cache(Path(cache_dir))
-    train_counts = opened.manifest.counts["train"]
-    counts = {
-        code: train_counts[code] for code in opened.manifest.translated if code in train_counts
-    }
+    counts = _training_pairs(opened)
     codes = choose(counts, languages)
     held_out = opened.manifest.counts.get("validation", {})
     if missing := [code for code in codes if not held_out.get(code)]:
@@ -90,6 +97,20 @@ def baselines(
                     judge(translate.Translator.load(model_dir), model_dir, code)
         if divergences:
             raise ValueError("; ".join(map(str, divergences)))
+
+
+def _training_pairs(opened: cache.Cache) -> dict[str, int]:
+    """Returns the training pairs of each language. Raises ValueError for pairs into many languages.
+    """
+    manifest = opened.manifest
+    if manifest.source:
+        raise ValueError(
+            f"{opened.directory} has pairs from {manifest.source} into other languages, but "
+            "baselines are evaluated on test sets into one language: set MIXTURE_OR_TASK_NAME to "
+            "a mixture such as my_corpus_to_eng"
+        )
+    counts = manifest.counts["train"]
+    return {code: counts[code] for code in manifest.translated if code in counts}
 
 
 def _check_settings(candidate: Class, codes: Sequence[str], opened: cache.Cache) -> None:
@@ -194,8 +215,10 @@ class _Trainer:
             for code in codes:
                 checkpoint.check_model(directory / code, shapes)
             jobs = [self._job(program, plan, text, directory) for text in texts.items()]
+            finished = {job.name for job in jobs if job.finished()}
+            _warn_of_changes(settings, {code: texts[code] for code in finished}, directory)
             for job in jobs:
-                if not job.finished():  # finished runs keep their text
+                if job.name not in finished:  # finished runs keep their text
                     self._describe(settings, job, texts[job.name])
                     (job.model_dir / CHOSEN).write_text(chosen + "\n", encoding="utf-8")
             simultaneous.train(program, jobs, memory=plan.memory, at_once=plan.at_once)
@@ -204,11 +227,10 @@ class _Trainer:
             if job.period < job.steps == Run(job.model_dir).best_step()  # of several validations
         ]  # fmt: skip
         if at_limit:
-            shown = ", ".join(at_limit[:5]) + (", …" if at_limit[5:] else "")
             warnings.warn(
                 f"class {settings.name}: {len(at_limit)} of {len(jobs)} models have their lowest "
-                f"validation loss at their maximum number of steps ({shown}), and need more: "
-                f"BASELINE_EPOCHS is {plan.epochs:g}, TRAIN_STEPS {plan.steps[1]}",
+                f"validation loss at their maximum number of steps ({_few(at_limit)}), and need "
+                f"more: BASELINE_EPOCHS is {plan.epochs:g}, TRAIN_STEPS {plan.steps[1]}",
                 stacklevel=2,
             )
 
@@ -282,6 +304,40 @@ class _Trainer:
         return simultaneous.BaselineJob(
             code, directory / code, data, steps, period, plan.patience, since
         )
+
+
+def _warn_of_changes(settings: Class, finished: Mapping[str, cache.Cache], directory: Path) -> None:
+    """Warns of settings and text that differ from those of finished models, which keep theirs.
+
+    finished: the cache of each finished model. Call it in the configuration of the class.
+    """
+    changes: dict[str, list[str]] = {}
+    for code, text in sorted(finished.items()):
+        run = Run(directory / code)
+        different = config.unlike(run.config) if run.config.is_file() else []
+        of_model = [
+            change for change in different
+            if not change.startswith(_NO_TRAINING) and "baselines.Class." not in change
+        ]  # fmt: skip
+        if run.manifest.is_file():
+            trained = read_manifest(run.manifest)
+            for name in ("corpus_hash", "vocabulary_hash"):
+                if getattr(trained, name) != getattr(text.manifest, name):
+                    of_model.append(f"another {name.replace('_hash', '')}")
+        for change in of_model:
+            changes.setdefault(change, []).append(code)
+    if changes:
+        shown = "; ".join(f"{change} ({_few(codes)})" for change, codes in changes.items())
+        warnings.warn(
+            f"class {settings.name}: models in {directory} are trained with other settings or "
+            f"text; without effect on them now: {shown}. Set another MODEL_DIR to train them anew",
+            stacklevel=2,
+        )
+
+
+def _few(codes: Sequence[str]) -> str:
+    """Returns up to five codes as text."""
+    return ", ".join(codes[:5]) + (", …" if codes[5:] else "")
 
 
 def _cache_of(opened: cache.Cache, program: train.Trainer, plan: Plan, code: str) -> cache.Cache:

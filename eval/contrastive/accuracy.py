@@ -21,6 +21,7 @@ from mmt.system.progress import SENTENCES, progress_bar
 from mmt.translate import Decoding, Translator, scoring
 from mmt.translate.context import SentenceInContext
 
+_DECODING = Decoding(alpha=0.0)  # scores are log-probabilities
 _COLUMNS = (
     "language", "phenomenon", "examples", "in context", "without", "p", "other document", "p"
 )  # fmt: skip
@@ -123,13 +124,18 @@ def _cells(counts: ContrastiveCounts, *, tested: bool = False) -> tuple[str, ...
 def _fitting(
     translator: Translator, of_language: Sequence[ContrastiveExample]
 ) -> list[ContrastiveExample]:
-    """Returns the examples that fit the model, with their context and that of another document."""
-    texts = [text.joined for each in of_language for text in (each.source, each.other[0])]
-    sizes = np.reshape(translator.source_tokens(texts), (-1, 2)).max(axis=1)
+    """Returns the examples that fit the model, with their context and that of another document.
+
+    Both sides fit: the source what the model reads, all targets what a search writes.
+    """
+    sources = [text.joined for each in of_language for text in (each.source, each.other[0])]
+    sizes = np.reshape(translator.source_tokens(sources), (-1, 2)).max(axis=1)
+    targets = [[target for pairs in _scored(each) for _, target in pairs] for each in of_language]
+    encode, longest = translator.vocabularies["target"].encode_all, translator.max_source_length
     return [
         each
-        for each, size in zip(of_language, sizes.tolist(), strict=True)
-        if size <= translator.max_source_length
+        for each, size, texts in zip(of_language, sizes.tolist(), targets, strict=True)
+        if size <= longest and max(map(len, encode(texts))) < _DECODING.longest(longest)
     ]
 
 
@@ -140,8 +146,7 @@ def _right(
     own, none, and another document's.
     """
     texts = [pair for each in fitting for pairs in _scored(each) for pair in pairs]
-    log_probability = Decoding(alpha=0.0)
-    scored = scoring.score(translator, texts, source=language, decoding=log_probability)
+    scored = scoring.score(translator, texts, source=language, decoding=_DECODING)
     scores = iter([each.score for each in scored])
     right = []
     for each in fitting:

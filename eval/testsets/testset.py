@@ -175,7 +175,7 @@ def from_cache(cache: Cache, *, split: str = "validation", limit: int = 8) -> Te
     vocabularies = {
         side: vocabulary.Vocabulary.load(path) for side, path in cache.vocabulary_files().items()
     }
-    tag = vocabulary.tag(manifest.target) + " "
+    prefix = vocabulary.source_prefix(vocabularies["source"], manifest.target)
     languages = {}
     for code in manifest.languages:
         if manifest.counts.get(split, {}).get(code):
@@ -183,7 +183,9 @@ def from_cache(cache: Cache, *, split: str = "validation", limit: int = 8) -> Te
             examples = [records[i] for i in range(min(limit, len(records)))]
             sources = [vocabularies["source"].decode(e["inputs"].tolist()) for e in examples]
             targets = [vocabularies["target"].decode(e["targets"].tolist()) for e in examples]
-            languages[code] = Sentences(tuple(s.removeprefix(tag) for s in sources), tuple(targets))
+            languages[code] = Sentences(
+                tuple(s.removeprefix(prefix) for s in sources), tuple(targets)
+            )
     return TestSet(f"{manifest.name}-{split}", manifest.target, languages)
 
 

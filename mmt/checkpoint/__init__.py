@@ -2,7 +2,7 @@
 
 from mmt.checkpoint.average import average
 from mmt.checkpoint.policy import Policy
-from mmt.checkpoint.restore import check_model, meter_size, read_params, restore_params
+from mmt.checkpoint.restore import check_model, data_state, meter_size, read_params, restore_params
 from mmt.checkpoint.save import Checkpoints, Write, write_params
 from mmt.checkpoint.streaming import without_duplicate_logs, write_tree
 
@@ -12,6 +12,7 @@ __all__ = [
     "Write",
     "average",
     "check_model",
+    "data_state",
     "meter_size",
     "without_duplicate_logs",
     "read_params",

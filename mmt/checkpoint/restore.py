@@ -17,6 +17,7 @@ from mmt import distributed
 from mmt.checkpoint import digests, published
 from mmt.checkpoint.streaming import path_name
 from mmt.run import Run
+from mmt.system import json_objects
 
 ARRAYS = ("params", "optimizer", "progress")
 JSON = ("data", "measured")
@@ -152,16 +153,28 @@ def meter_size(model_dir: str | Path) -> int | None:
 
     Returns None without such a checkpoint.
     """
-    run = Run(model_dir)
-    directories = [run.checkpoint(step) for step in run.checkpoint_steps()]
-    if run.recovery.is_dir():
-        directories += [path for path in sorted(run.recovery.iterdir()) if path.name.isdigit()]
-    for directory in reversed(directories):
+    for directory in _latest_first(Run(model_dir)):
         with contextlib.suppress(OSError, ValueError):  # damaged: `restore` reports it
             stored = ocp.StandardCheckpointHandler().metadata((directory / "progress").absolute())
             if shape := _by_name(stored.tree).get(_METER):
                 return shape[0]
     return None
+
+
+def data_state(model_dir: str | Path) -> dict[str, Any] | None:
+    """Returns the position in the data of a run's latest readable checkpoint; None without one."""
+    for directory in _latest_first(Run(model_dir)):
+        with contextlib.suppress(OSError, ValueError):  # damaged: `restore` reports it
+            return json_objects.parse((directory / "data" / "metadata").read_bytes())
+    return None
+
+
+def _latest_first(run: Run) -> list[Path]:
+    """Returns the directories of the recovery states and checkpoints of a run."""
+    directories = [run.checkpoint(step) for step in run.checkpoint_steps()]
+    if run.recovery.is_dir():
+        directories += [path for path in sorted(run.recovery.iterdir()) if path.name.isdigit()]
+    return directories[::-1]
 
 
 def restore_params(model_dir: str | Path, shapes: Any, *, step: int | None = None) -> Any:

@@ -54,7 +54,7 @@ def _train_together(args: argparse.Namespace, prepare: Callable[[], None] = lamb
 
 def _train_loaded(command: str) -> int:
     """Trains the run of the loaded configuration in this process; returns the exit status."""
-    from mmt import config, distributed, initial, train
+    from mmt import checkpoint, config, distributed, initial, train
     from mmt.data import cache, pipeline, recipe
     from mmt.run import Run
 
@@ -68,6 +68,9 @@ def _train_loaded(command: str) -> int:
     model = program.model.config
     batches.manifest.check_ids(pad=model.pad_id, eos=model.eos_id, start=model.start_id)
     train.check(program, batches.manifest, directory)
+    if (state := checkpoint.data_state(directory)) is not None:
+        batches.manifest.check_continues(Run(directory))
+        batches.check_state(state)
     if parent := initial.embedding_parent(program, directory):
         batches.manifest.check_vocabulary_of(parent)
     if distributed.is_first() and not (run := Run(directory)).keeps_description():

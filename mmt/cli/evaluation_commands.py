@@ -44,7 +44,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from eval import evaluate, metrics, systems, testsets
+    from eval import evaluate, metrics, testsets
     from eval.analyses import about
     from eval.records import analysis
     from mmt import config
@@ -69,11 +69,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     translator, decoding = translator_of(args, [metrics.Metrics])
     scores = config.configured(metrics.Metrics)()
     out = Path(args.out) if args.out else run.results
-    system = systems.system_of(run.directory, step=translator.steps)
-    if translator.others:
-        system = systems.ensemble_of(
-            system, *(systems.system_of(o.directory, step=o.steps) for o in translator.others)
-        )
+    system = _system_of(run.directory, translator)
     if args.contrastive:
         return _contrast(translator, testset, system, args.context, out)
     decode = engines.recorded(translator, decoding)
@@ -97,6 +93,15 @@ def _evaluate(args: argparse.Namespace) -> None:
         if comet:
             columns.append(f"{neural[row.key]:.4f}" if row.key in neural else "-")
         print("\t".join(columns))
+
+
+def _system_of(directory: Path, translator: "Translator", *, kind: str = "") -> "System":
+    """Returns the system of a translator: that of its run, or that of all runs of an ensemble."""
+    from eval import systems
+
+    members = [(directory, translator.steps), *((o.directory, o.steps) for o in translator.others)]
+    each = [systems.system_of(Path(run), step=steps, kind=kind) for run, steps in members]
+    return systems.ensemble_of(*each) if translator.others else each[0]
 
 
 def _contrast(
@@ -138,7 +143,7 @@ def _behave(args: argparse.Namespace) -> int:
 
 def _run_suite(args: argparse.Namespace, model: str) -> tuple["BehaviourResult", list[str]]:
     """Returns the result of the suite on a model, and which thresholds it misses."""
-    from eval import behave, systems
+    from eval import behave
     from mmt import config
     from mmt.run import Run
 
@@ -148,7 +153,7 @@ def _run_suite(args: argparse.Namespace, model: str) -> tuple["BehaviourResult",
     names = None if args.languages is None else args.languages.split(",")
     codes = behave.languages_of(translator, names)
     materials = behave.materials(codes, behave.corpus_of(suite.corpus, args.models[0]))
-    system = systems.system_of(Path(model), step=translator.steps, kind="multilingual")
+    system = _system_of(Path(model), translator, kind="multilingual")
     result = behave.run(
         translator, materials, suite, system=system,
         out=Path(args.out) if args.out else Run(model).results,
@@ -165,6 +170,8 @@ def _calibrate(args: argparse.Namespace) -> None:
 
     testset = testsets.load(args.corpus, split="validation")
     translator, decoding = translator_of(args, [calibration.calibrate])
+    if translator.others:
+        raise ValueError("a calibration is that of one model; omit Translator.load.ensemble")
     run = Run(args.model)
     with published.updated(run.directory):
         fitted = config.configured(calibration.calibrate)(translator, testset, decoding=decoding)

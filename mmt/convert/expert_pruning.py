@@ -29,7 +29,7 @@ from mmt.convert.hf import check_new
 from mmt.data import corpora
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.corpora import Corpus
-from mmt.data.vocabulary import Vocabulary, find_tag
+from mmt.data.vocabulary import Vocabulary, source_prefix
 from mmt.model import parameter_names
 from mmt.model.balance import NAME as BIAS
 from mmt.model.config import Config
@@ -257,12 +257,10 @@ class _Measured:
         """Returns the ids of source and target of sampled pairs, by length."""
         manifest, vocabularies = self._manifest, self._vocabularies
         target = code if manifest.source else manifest.target
-        tag = ""
-        if vocabularies["source"].tags:
-            tag = find_tag(vocabularies["source"], target, trained=target) + " "
+        prefix = source_prefix(vocabularies["source"], target)
         pairs = []
         for source, reference in self._sample(corpus, code):
-            ids = [*vocabularies["source"].encode(tag + source), self._model.config.eos_id]
+            ids = [*vocabularies["source"].encode(prefix + source), self._model.config.eos_id]
             pair = ids, vocabularies["target"].encode(reference)
             if len(pair[0]) <= self._longest["inputs"] and len(pair[1]) < self._longest["targets"]:
                 pairs.append(pair)

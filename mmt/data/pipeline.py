@@ -233,21 +233,15 @@ class TrainBatches:
         Raises:
           ValueError: a state of other data or settings, or without this process's shards.
         """
-        if (version := state.get("version")) != STATE_VERSION:
-            raise ValueError(f"the data state has version {version}, not {STATE_VERSION}")
-        current, saved = self._settings(), state["settings"]
-        for key in sorted(current.keys() | saved.keys(), key=lambda key: key != "stages"):
-            if saved.get(key) != current.get(key):
-                setting, saved_value, current_value = checked.difference(
-                    key, saved.get(key), current.get(key)
-                )
-                raise ValueError(
-                    f"the saved data state has {setting} {saved_value!r}, "
-                    f"this run has {current_value!r}: continue with the same value, or start a "
-                    "new run"
-                )
+        self.check_state(state)
         self._scheduled.restore(state)
         self._resume(state["lanes"], state["lane"])
+
+    def check_state(self, state: Mapping[str, Any]) -> None:
+        """Raises ValueError for a state of other data or settings."""
+        if (version := state.get("version")) != STATE_VERSION:
+            raise ValueError(f"the data state has version {version}, not {STATE_VERSION}")
+        checked.same(state["settings"], self._settings(), "the saved data state", first="stages")
 
     def _resume(self, virtual_shards: int, shards: Mapping[str, Any]) -> None:
         """Continues with the states of these shards, in the order that losses have determined."""

@@ -12,7 +12,7 @@ in place of files, for a corpus that need not exist:
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,27 +95,34 @@ def read(source: str) -> CorpusSizes:
 
 
 def exposure(sizes: CorpusSizes, mixture: mixing.Mixing, tokens: float) -> dict[str, Exposure]:
-    """Returns the exposure of each language in a run of `tokens` source tokens, largest first.
+    """Returns the exposure of each language that is mixed, in a run of `tokens` source tokens.
+
+    The largest comes first. Rates are those of the mixture; `examples` follows from the tokens, and
+    `monolingual` does not apply, since sizes are those of pairs.
 
     Raises:
-        ValueError: the mixture's cap of passes is too low for the run.
+        ValueError: the mixture names a language without a size, chooses none, or its cap of passes
+            is too low for the run.
     """
     counts = {code: size.pairs for code, size in sizes.sizes.items()}
-    base_rates = mixing.mixing_rates(counts, mixture.temperature)
-    examples = tokens / sum(
-        base_rates[code] * size.source_tokens for code, size in sizes.sizes.items()
-    )
-    rates = base_rates
+    pairs_only = replace(mixture, monolingual=None, max_epochs=None, examples=None)
+
+    def examples_of(rates: Mapping[str, float]) -> float:
+        return tokens / sum(rate * sizes.sizes[c].source_tokens for c, rate in rates.items())
+
+    rates = pairs_only.rates(counts)
+    examples = examples_of(rates)
     if mixture.max_epochs is not None:
-        rates = mixing.mixing_rates(counts, mixture.temperature, max_epochs=mixture.max_epochs,
-                                    examples=round(examples))  # fmt: skip
-        examples = tokens / sum(rates[c] * s.source_tokens for c, s in sizes.sizes.items())
+        capped = replace(pairs_only, max_epochs=mixture.max_epochs, examples=round(examples))
+        rates = capped.rates(counts)
+        examples = examples_of(rates)
     exposures = {
         code: Exposure(
             size.pairs, rates[code], examples * rates[code] * size.source_tokens,
             examples * rates[code] / size.pairs,
         )
         for code, size in sizes.sizes.items()
+        if code in rates
     }  # fmt: skip
     return dict(sorted(exposures.items(), key=lambda item: (-item[1].tokens, item[0])))
 

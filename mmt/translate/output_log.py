@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -69,10 +69,12 @@ def write(files: Sequence[OutputFile], rows: Iterable[str]) -> None:
             os.replace(file.partial, file.path)
 
 
-def begin(file: Path, recipe: Mapping[str, Any]) -> None:
+def begin(file: Path, recipe: Mapping[str, Any], *, added: Collection[str] = ()) -> None:
     """Creates the folder of `file` and writes the recipe of its content to `file`.
 
     A folder that was begun with the same recipe is left unchanged.
+
+    added: keys that recipes of earlier versions lack; they are not compared with such a recipe.
 
     Raises:
         ValueError: the folder holds something else, or content of another recipe.
@@ -85,7 +87,9 @@ def begin(file: Path, recipe: Mapping[str, Any]) -> None:
         with new_file(file) as new:
             json.dump(recipe, new, indent=1)
         return
-    check_recipe(str(folder), json.loads(file.read_text(encoding="utf-8")), recipe)
+    existing = json.loads(file.read_text(encoding="utf-8"))
+    known = {key: recipe[key] for key in recipe if key in existing or key not in added}
+    check_recipe(str(folder), existing, known)
 
 
 def check_recipe(folder: str, existing: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:

@@ -38,3 +38,13 @@ def test_a_run_directory_says_which_system_it_is(tmp_path):
     (folder / "config.gin").unlink()
     with pytest.raises(ValueError, match="no model directory: it has no config.gin"):
         systems.system_of(folder, step=100)
+
+
+def test_an_ensemble_is_a_baseline_only_if_all_its_models_are(tmp_path):
+    both = make_run_directory(tmp_path / "both", {"deu_Latn": 500, "swh_Latn": 20})
+    alone = [make_run_directory(tmp_path / name, {"deu_Latn": 900}) for name in ("a", "b")]
+    first, second, multilingual = (systems.system_of(run, step=1) for run in (*alone, both))
+    assert systems.ensemble_of(first, second).kind == "bilingual"
+    mixed = systems.ensemble_of(first, multilingual)
+    assert mixed.kind == "multilingual" and mixed.name == "a+both"
+    assert mixed.train_pairs == {"deu_Latn": 900, "swh_Latn": 20}

@@ -109,3 +109,13 @@ def test_one_of_names_the_nearest():
         ValueError, match="^Held.names: 'float31'; allowed: a, float32; nearest: fl"
     ):
         checked.one_of(Held(), "names", "float31", ("a", "float32"))
+
+
+def test_the_first_setting_that_differs_is_named():
+    saved = {"seed": 0, "stages": [{"until": {"steps": 5}}]}
+    checked.same(saved, dict(saved), "the state", first="stages")
+    other = {"seed": 7, "stages": [{"until": {"steps": 9}}]}
+    with pytest.raises(ValueError, match="the state has stages.0..until.steps 5, this run has 9"):
+        checked.same(saved, other, "the state", first="stages")
+    with pytest.raises(ValueError, match="the state has seed 0, this run has None: continue with"):
+        checked.same(saved, {"stages": saved["stages"]}, "the state", first="stages")

@@ -295,6 +295,15 @@ def test_translations_of_another_recipe_or_directory_are_refused(
     monkeypatch.setattr(Run, "best_step", lambda run: 9)
     with pytest.raises(ValueError, match=r"another recipe \(step: 7 there, 9 requested"):
         distill.Translations("runs/teacher", str(toy_corpus), str(tmp_path / "said")).write()
+    monkeypatch.setattr(Run, "best_step", lambda run: 7)
+    monkeypatch.setattr(distill.digests, "of_steps", lambda run, steps: "trained anew")
+    with pytest.raises(ValueError, match=r"another recipe \(teacher_digest: .*'trained anew' req"):
+        distill.Translations("runs/teacher", str(toy_corpus), str(tmp_path / "said")).write()
+    file = tmp_path / "said/translations.json"
+    recipe = json.loads(file.read_text())
+    del recipe["teacher_digest"]  # an earlier version had none
+    file.write_text(json.dumps(recipe))
+    assert shouting(toy_corpus, 0).asked == []
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").touch()
     with pytest.raises(ValueError, match="holds something else"):

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,22 @@ def test_a_run_is_trained_by_its_steps_or_by_a_hook(tmp_path):
     assert not run.is_trained(5)  # it was stopped after the latest checkpoint
     run.metrics.write_text('{"step": 4, "stopped": "no gain"}\n{"step": 5, "lo')
     assert run.is_trained(5) and run.is_trained(None)
+
+
+def test_settings_that_differ_from_those_so_far_are_named(tmp_path, capsys):
+    toy = Path(__file__).resolve().parents[1] / "data/old_run/toy"
+    run = Run(shutil.copytree(toy, tmp_path / "toy"))
+    config.load([run.config], ["TRAIN_STEPS=160", f"MODEL_DIR={run.directory}"])
+    assert not run.keeps_description() and not capsys.readouterr().err  # it is only longer
+    config.load([run.config], ["TRAIN_STEPS=160", "DROPOUT_RATE=0.3"])
+    assert not run.keeps_description()
+    message = capsys.readouterr().err
+    assert "so far with other settings; from now on: DROPOUT_RATE = 0.3, there 0.1. " in message
+    config.load([run.config], ["DROPOUT_RATE=0.3"])
+    assert run.keeps_description()
+    assert "without effect now: DROPOUT_RATE = 0.3, there 0.1" in capsys.readouterr().err
+    shutil.rmtree(run.checkpoints)
+    assert not run.keeps_description() and not capsys.readouterr().err  # nothing is trained yet
 
 
 def test_vocabularies_are_shared_or_separate_or_the_missing_one_is_named(tmp_path):

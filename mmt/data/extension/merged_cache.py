@@ -102,8 +102,8 @@ class MergedCache:
         """Yields functions, each of which tokenises some pairs of a new language."""
         source, target = vocabularies["source"], self.old.manifest.target
         vocabulary = Vocabulary.load(source)
-        prefix = vocab.find_tag(vocabulary, target, trained=target) if vocabulary.tags else ""
-        tokenise = Tokeniser(f"{prefix} " if prefix else "", source, vocabularies["target"])
+        prefix = vocab.source_prefix(vocabulary, target)
+        tokenise = Tokeniser(prefix, source, vocabularies["target"])
         pairs = self.corpus.pairs(language, split)
         while batch := list(itertools.islice(pairs, _BATCH_TEXTS)):
             yield functools.partial(

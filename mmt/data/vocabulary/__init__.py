@@ -9,7 +9,7 @@ from mmt.data.vocabulary.sentencepiece_model import (
     Vocabulary,
     sentinel,
 )
-from mmt.data.vocabulary.tags import find_tag, tag, tag_of
+from mmt.data.vocabulary.tags import find_tag, source_prefix, tag, tag_of
 from mmt.data.vocabulary.training import (
     BACK_TRANSLATED,
     SIDES,
@@ -31,6 +31,7 @@ __all__ = [
     "find_tag",
     "quotas",
     "sentinel",
+    "source_prefix",
     "source_text",
     "tag",
     "tag_of",

@@ -1,7 +1,5 @@
 """Tags of target languages: the piece before a source, which says what to translate into."""
 
-
-
 from mmt import languages, suggest
 from mmt.data.corpora import Corpus
 from mmt.data.vocabulary.sentencepiece_model import Vocabulary
@@ -53,3 +51,12 @@ def find_tag(vocabulary: Vocabulary, language: str, *, trained: str = "") -> str
     raise ValueError(
         f"target language {target.code} ({target.name}): the model translates only into {listed}"
     )
+
+
+def source_prefix(vocabulary: Vocabulary, target: str) -> str:
+    """Returns the text before each source of a model into `target`: '<2eng> ' or '<2en> '.
+
+    It is '' for a vocabulary without tags. vocabulary, target: as for `find_tag`, which raises
+    ValueError for a vocabulary with tags of other languages only.
+    """
+    return f"{find_tag(vocabulary, target, trained=target)} " if vocabulary.tags else ""

@@ -71,6 +71,20 @@ def test_every_layer_with_experts_and_every_language_has_a_row(translator):
         assert row.entropy == pytest.approx(entropy, abs=1e-3)
 
 
+def test_the_tag_is_that_of_the_vocabulary(translator, tmp_path):
+    path = tmp_path / "vocabulary.model"
+    vocab.train([f"<2en> {word}s" for word in WORDS * 9], path, size=320, tags=["<2en>"])
+    other = vocab.Vocabulary.load(path)
+    both = dict.fromkeys(("source", "target"), other)
+    manifest = dataclasses.replace(
+        translator.manifest, vocabulary_hash=dict.fromkeys(both, other.hash)
+    )
+    spelled = dataclasses.replace(translator, vocabularies=both, manifest=manifest)
+    (tokens,) = {row.tokens for (layer, code), row in rows(spelled).items()
+                 if (layer, code) == ("encoder.2", "deu_Latn")}  # fmt: skip
+    assert tokens == sum(len(other.encode(f"<2en> {word}")) + 1 for word in WORDS)
+
+
 def test_a_language_is_routed_as_if_it_were_alone(translator):
     together = rows(translator)
     for code, lines in BOTH.languages.items():

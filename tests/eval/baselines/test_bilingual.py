@@ -13,6 +13,7 @@ from eval.baselines.tuning import CHOSEN, Class, Plan
 from mmt import config, translate
 from mmt.data import cache, vocabulary
 from mmt.data.stages import Stage
+from mmt.run import Run
 
 COUNTS = {f"{code}_Latn": 10 * size for size, code in enumerate(["yor", "swh", "fra", "deu"], 1)}
 
@@ -165,6 +166,9 @@ def test_what_cannot_be_judged_is_refused_before_anything_is_written(toy, tmp_pa
         baselines(
             1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=judge
         )
+    manifest.write_text(json.dumps(counts | {"source": "eng_Latn", "target": ""}))
+    with pytest.raises(ValueError, match="from eng_Latn into other languages, but baselines are"):
+        baselines(1, cache_dir=str(toy), directory=str(tmp_path / "out"), judge=judge)
     assert not (tmp_path / "out").exists()
 
 
@@ -179,6 +183,26 @@ def test_a_finished_baseline_keeps_its_description(toy, tmp_path, recwarn, perio
     assert (done / CHOSEN).read_text() == "as it was\n"
     told = [str(each.message) for each in recwarn if "class all: 1 of 1" in str(each.message)]
     assert len(told) == warned and all("(deu_Latn)" in text for text in told)
+
+
+def test_settings_without_effect_on_finished_baselines_are_named(toy, tmp_path, recwarn):
+    sizes = "BASELINE_BATCH_SIZE=2", "baselines.Plan.steps=(2, 2)", "EVAL_PERIOD=2"
+    load(*sizes, "DROPOUT_RATE=0.1")
+    opened = cache.open_cache(toy)
+    done = Run(tmp_path / "deu_Latn")
+    done.describe(opened, ["deu_Latn"])
+    (done.checkpoints / "2").mkdir(parents=True)
+    trainer = _Trainer(opened)
+    load(*sizes, "DROPOUT_RATE=0.1", "BASELINE_LANGUAGES=3", "TESTSET=y")
+    trainer(Class("all"), ["deu_Latn"], tmp_path, "")
+    assert not recwarn.list
+    load(*sizes, "DROPOUT_RATE=0.3")
+    with pytest.warns(UserWarning, match="DROPOUT_RATE = 0.3, there 0.1 .deu_Latn.. Set another"):
+        trainer(Class("all"), ["deu_Latn"], tmp_path, "")
+    manifest = json.loads(done.manifest.read_text()) | {"corpus_hash": "1"}
+    done.manifest.write_text(json.dumps(manifest))
+    with pytest.warns(UserWarning, match="another corpus .deu_Latn."):
+        trainer(Class("all"), ["deu_Latn"], tmp_path, "")
 
 
 def test_a_diverged_baseline_is_named_and_not_evaluated(toy, tmp_path, monkeypatch):

@@ -59,6 +59,21 @@ def test_examples_that_do_not_fit_are_counted(translator, monkeypatch):
     assert not any(row.in_context for row in rows)  # equal likelihoods are not right
 
 
+def test_references_that_do_not_fit_are_not_counted_as_wrong(translator, monkeypatch):
+    """A text without a score is less likely than none, which says nothing about the model."""
+    longest = accuracy.Decoding().longest(translator.max_source_length)
+
+    def score(_, pairs, **__):
+        lengths = map(len, translator.vocabularies["target"].encode_all([t for _, t in pairs]))
+        assert all(length < longest for length in lengths)
+        return [Hypothesis("", 0.0)] * len(pairs)
+
+    monkeypatch.setattr(accuracy.scoring, "score", score)
+    lengthy = [*DOCUMENTS, (), ("Eva.", "Eva " * 400), ("Sie geht.", "She goes.")]
+    (rows,) = contrastive.measure(translator, talks(lengthy), system=SYSTEM, lines=1)
+    assert {row.phenomenon: row.too_long for row in rows}["she"] == 1
+
+
 def test_faults_are_named(translator):
     no_documents = Sentences(("ja",), ("It.",))
     with pytest.raises(ValueError, match="the documents of fra_Latn are unknown.* 1 of 2 lang"):

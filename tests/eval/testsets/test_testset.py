@@ -276,14 +276,15 @@ def test_an_unknown_test_set_is_an_error(tmp_path):
         testsets.load(tmp_path / "nothing")
 
 
-def test_a_cache_gives_its_validation_text_back(tmp_path):
+@pytest.mark.parametrize("tag", ["<2eng>", "<2en>"])  # ours, and that of MADLAD-400
+def test_a_cache_gives_its_validation_text_back(tmp_path, tag):
     texts = [text for pairs in PAIRS.values() for pair in pairs for text in pair]
     model = tmp_path / "vocabulary.model"
-    vocab.train(texts * 5, model, size=320, tags=["<2eng>"])
+    vocab.train(texts * 5, model, size=320, tags=[tag])
     vocabulary = vocab.Vocabulary.load(model)
 
     def tokens(pairs):
-        return lambda: [(vocabulary.encode(f"<2eng> {s}"), vocabulary.encode(t)) for s, t in pairs]
+        return lambda: [(vocabulary.encode(f"{tag} {s}"), vocabulary.encode(t)) for s, t in pairs]
 
     codes = {"deu": "deu_Latn", "swh": "swh_Latn"}
     examples = {("train", codes[key]): tokens(pairs) for key, pairs in PAIRS.items()}

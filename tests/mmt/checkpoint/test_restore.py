@@ -41,6 +41,18 @@ def test_reading_logs_nothing(tmp_path, toy_program, toy_batches, caplog):
     assert not caplog.records
 
 
+def test_the_position_in_the_data_is_that_of_the_latest_checkpoint(
+    tmp_path, toy_program, toy_batches
+):
+    assert checkpoint.data_state(tmp_path) is None
+    batches = toy_batches()
+    run = {"model_dir": str(tmp_path), "policy": Policy(period=2, keep=2)}
+    train.train(toy_program(), batches, steps=4, **run)
+    assert checkpoint.data_state(tmp_path) == batches.get_state()
+    (tmp_path / "checkpoints/4/data/metadata").write_text("{")  # damaged: the one before it
+    assert checkpoint.data_state(tmp_path) not in (None, batches.get_state())
+
+
 def test_an_unknown_step_is_an_error_with_the_known_ones(tmp_path, toy_program, toy_batches):
     program = toy_program()
     train.train(program, toy_batches(), model_dir=str(tmp_path), steps=3)

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from eval.records import analysis, results
+from eval.records.behaviour import BehaviourShares
 from mmt import config
 from mmt.cli.main import main
 from mmt.convert import derived
@@ -88,10 +89,22 @@ def test_an_ensemble_is_a_system_of_its_own(tmp_path, capsys):
     for flags, message in (
         (["--engine", "ctranslate2"], "the engine ctranslate2 has no ensembles"),
         (["--ensemble", str(tmp_path / "none")], f"{tmp_path / 'none'}"),
-        (["--ensemble", str(hf_runs.make_run(tmp_path / "made"))], "they differ in the source vocabulary"),
+        (["--ensemble", str(hf_runs.make_run(tmp_path / "made"))], "differ in the source vocab"),
     ):
         assert main([*line, "--ensemble", str(other), *flags]) == 1
         assert message in capsys.readouterr().err
+    bound = f"--gin.Translator.load.ensemble=['{other}']"
+    behave = ["behave", *line[1:3], "--beam", "1", "--languages", "de", "--out", str(out), bound,
+              "--gin.Suite.cases=1", "--gin.Suite.behaviours=['tiny']",
+              f"--gin.Suite.corpus='{OLD / 'numbers'}'"]  # fmt: skip
+    assert main(behave) in (0, 1)
+    (tested,) = (row for row in analysis.read(tmp_path / "analysis.jsonl")
+                 if isinstance(row, BehaviourShares))  # fmt: skip
+    assert (tested.system, tested.checkpoint) == ("toy+other", "toy/80, other/0")
+    copy = shutil.copytree(toy, tmp_path / "copy")
+    assert main(["calibrate", "--model", str(copy), "--corpus", str(OLD / "numbers"), bound]) == 1
+    assert "a calibration is that of one model" in capsys.readouterr().err
+    assert not Run(copy).risk.exists()
 
 
 def test_evaluate_adds_comet_for_the_languages_that_its_encoder_knows(

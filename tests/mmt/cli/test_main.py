@@ -56,6 +56,25 @@ def test_training_again_leaves_a_trained_run_unchanged(toy_run, mmt_command, tmp
     assert (copy / "config.gin").read_bytes() == before
 
 
+def test_refused_settings_leave_the_description_of_a_run_unchanged(toy_run, mmt_command, tmp_path):
+    copy = shutil.copytree(toy_run, tmp_path / "toy")
+    before = (copy / "config.gin").read_bytes()
+    done = mmt_command(
+        "train", f"--gin_file={copy / 'config.gin'}", f"--gin.MODEL_DIR={copy}",
+        "--gin.TRAIN_STEPS=60", "--gin.SEED=7",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "the saved data state has seed 0, this run has 7" in done.stderr.decode()
+    assert (copy / "config.gin").read_bytes() == before
+    manifest = json.loads((copy / "manifest.json").read_text()) | {"corpus_hash": "0"}
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    done = mmt_command(
+        "train", f"--gin_file={copy / 'config.gin'}", f"--gin.MODEL_DIR={copy}",
+        "--gin.TRAIN_STEPS=60",
+    )  # fmt: skip
+    assert "checkpoints of another corpus_hash than the cache" in done.stderr.decode()
+
+
 def test_translate_line_by_line(toy_run, mmt_command):
     lines = "eins zwei\n\nnull\n"
     done = mmt_command("translate", "--model", toy_run, "--from", "de", stdin=lines.encode())

@@ -80,6 +80,9 @@ def test_an_ensemble_is_part_of_the_recipe_of_files(texts, tmp_path, monkeypatch
     ):
         status, _, err = typed(f"{flags} --ensemble {other}", "", monkeypatch, capsys)
         assert status == 1 and message in err
+    bound = f"--gin.Translator.load.ensemble=['{other}']"
+    status, _, err = typed(f"--corpus {OLD / 'numbers'} --out new {bound}", "", monkeypatch, capsys)
+    assert status == 1 and "translated by one model; omit Translator.load.ensemble" in err
 
 
 def test_a_folder_in_use_is_refused(texts, tmp_path, monkeypatch, capsys):

@@ -43,6 +43,18 @@ def test_exposure_is_the_mixtures(tmp_path):
         corpus_sizes.exposure(sizes, Mixing(5.0, max_epochs=0.5), 1_200_000.0)
 
 
+def test_exposure_is_of_the_languages_that_are_mixed(tmp_path):
+    sizes = corpus_sizes.read(described(tmp_path, NUMBERS))
+    for mixture in (Mixing(languages=["German"]), Mixing(at_least=2000)):
+        (german,) = corpus_sizes.exposure(sizes, mixture, 1_200_000.0).values()
+        assert (german.share, german.tokens) == (1, pytest.approx(1_200_000))
+    extended = Mixing(5.0, new_languages=["swh"], rehearsal=0.25)
+    shares = {code: e.share for code, e in corpus_sizes.exposure(sizes, extended, 1e6).items()}
+    assert shares == {"deu_Latn": pytest.approx(0.25), "swh_Latn": pytest.approx(0.75)}
+    with pytest.raises(ValueError, match="'Swahli' is not among"):
+        corpus_sizes.exposure(sizes, Mixing(languages=["Swahli"]), 1e6)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

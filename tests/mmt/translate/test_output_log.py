@@ -51,6 +51,9 @@ def test_a_folder_has_one_recipe(tmp_path):
     assert json.loads(file.read_text()) == {"model": "a", "lines": 3}
     with pytest.raises(ValueError, match=r"recipe \(lines: 3 there, 4 requested\): remove"):
         output_log.begin(file, {"model": "a", "lines": 4})
+    output_log.begin(file, {"model": "a", "lines": 3, "digest": "x"}, added=["digest"])
+    with pytest.raises(ValueError, match="digest: None there"):
+        output_log.begin(file, {"model": "a", "lines": 3, "digest": "x"})
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / lock.FILE).touch()
     output_log.begin(tmp_path / "mine/recipe.json", {})
