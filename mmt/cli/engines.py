@@ -21,6 +21,19 @@ def ensemble_of(args: argparse.Namespace) -> list[str]:
     return list(getattr(args, "ensemble", None) or bound or ())
 
 
+def weights_of(args: argparse.Namespace) -> str | None:
+    """Returns the weights: those of the flag, else of a binding, else the command's default.
+
+    It is None for a command that keeps the weights as they were trained unless they are bound.
+    """
+    from mmt import config, translate
+
+    if not hasattr(args, "default_weights"):
+        return None
+    bound = config.bound(translate.Translator.load, "weights")
+    return getattr(args, "weights", None) or bound or args.default_weights
+
+
 def decoding_of(args: argparse.Namespace, **defaults: Any) -> Any:
     """Returns the decoding options; a flag wins over a binding, and a binding over `defaults`.
 

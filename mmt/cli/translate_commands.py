@@ -349,9 +349,10 @@ def _load_translator(args: argparse.Namespace) -> Any:
     engine, load = engines.engine_of(args), translate.Translator.load
     options: dict[str, Any] = {} if args.step is None else {"step": args.step}
     layout = translate.layout_of(args.model, engine)
-    if getattr(args, "weights", None) and layout is None:
+    weights = engines.weights_of(args)
+    if weights and layout is None:
         options["weights"] = _weights(args)
-        if args.weights == "auto":
+        if weights == "auto":
             options |= engines.fastest_batches()
     if ensemble := engines.ensemble_of(args):
         options["ensemble"] = ensemble
@@ -359,9 +360,10 @@ def _load_translator(args: argparse.Namespace) -> Any:
 
 
 def _weights(args: argparse.Namespace) -> str:
-    """Returns the precision of --weights; names the one that `auto` chooses on stderr."""
-    if args.weights != "auto":
-        return args.weights
+    """Returns the precision of a command; names the one that `auto` chooses on stderr."""
+    weights = engines.weights_of(args)
+    if weights is not None and weights != "auto":
+        return weights
     engine = engines.engine_of(args)
     weights = engines.fastest_weights(engine)
     engines.announce(engine, weights, "--weights")
