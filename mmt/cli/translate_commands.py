@@ -196,7 +196,8 @@ def _recipe(args: argparse.Namespace) -> dict[str, Any]:
     decoding, run = _decoding_of_lines(args), Run(args.model)
     run.check_is_model()
     average = config.bound(Translator.load, "average") or 1
-    steps = placement.steps(run, args.step, average)
+    step = config.bound(Translator.load, "step") if args.step is None else args.step
+    steps = placement.steps(run, step, average)
     others = {
         other: placement.steps(Run(other), None, average) for other in engines.ensemble_of(args)
     }

@@ -82,6 +82,20 @@ def test_an_ensemble_is_part_of_the_recipe_of_files(texts, tmp_path, monkeypatch
         assert status == 1 and message in err
 
 
+def test_a_bound_checkpoint_is_part_of_the_recipe_of_files(texts, tmp_path, monkeypatch, capsys):
+    run = shutil.copytree(OLD / "toy", tmp_path / "toy")
+    shutil.copytree(run / "checkpoints/80", run / "checkpoints/40")
+    bulk = f"--model {run} --beam 1 --weights float32 --in texts --out en"
+    for step in (40, 80):
+        shutil.rmtree(tmp_path / "en", ignore_errors=True)
+        flags = f"{bulk} --gin.Translator.load.step={step}"
+        status, _, err = typed(flags, "", monkeypatch, capsys)
+        assert status == 0, err
+        assert json.loads((tmp_path / "en/translation.json").read_text())["steps"] == [step]
+    status, _, err = typed(f"{bulk} --gin.Translator.load.step=40", "", monkeypatch, capsys)
+    assert status == 1 and "steps: [80] there, [40] requested" in err
+
+
 def test_a_folder_in_use_is_refused(texts, tmp_path, monkeypatch, capsys):
     (tmp_path / "en").mkdir()
     with open(tmp_path / "en" / lock.FILE, "w") as file:
