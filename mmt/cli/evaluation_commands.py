@@ -70,6 +70,8 @@ def _evaluate(args: argparse.Namespace) -> None:
     scores = config.configured(metrics.Metrics)()
     out = Path(args.out) if args.out else run.results
     system = systems.system_of(run.directory, step=translator.steps)
+    for other in translator.others if args.context is not None else ():
+        check_trained_lines(other.directory, args.context)
     if translator.others:
         system = systems.ensemble_of(
             system, *(systems.system_of(o.directory, step=o.steps) for o in translator.others)

@@ -148,7 +148,8 @@ def _decoding_of_lines(args: argparse.Namespace) -> "Decoding":
         excluded_options["--gin.Decoding.prefix"] = decoding.prefix
         if excluded := [name for name, value in excluded_options.items() if value]:
             raise ValueError(f"--context excludes {', '.join(excluded)}")
-        check_trained_lines(args.model, args.context)
+        for model in (args.model, *engines.ensemble_of(args)):
+            check_trained_lines(model, args.context)
     return decoding
 
 

@@ -225,6 +225,21 @@ def test_context_needs_a_run_that_was_trained_with_it(monkeypatch, capsys):
         assert status == 1 and "--context" in err
 
 
+def test_all_models_of_an_ensemble_need_context(tmp_path, monkeypatch, capsys):
+    run = shutil.copytree(OLD / "toy", tmp_path / "run")
+    with (run / "config.gin").open("a") as file:
+        file.write("from mmt.data import stages\nstages.Stage.modifiers = {'context': 0.6}\n")
+    flags = f"--context 1 --model {run} --ensemble {OLD / 'toy'}"
+    status, _, err = typed(flags, TEXT, monkeypatch, capsys)
+    assert status == 1 and f"no stage in {OLD / 'toy/config.gin'} has the modifier" in err
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/deu.tsv").write_text("eins\tone\td\nzwei\ttwo\td\n")
+    evaluate = ["evaluate", "--testset", "tests", "--out", "results.jsonl"]
+    monkeypatch.chdir(tmp_path)
+    assert main([*evaluate, *flags.split()]) == 1
+    assert f"no stage in {OLD / 'toy/config.gin'} has" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_lines_whose_context_fails_are_those_without_context(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("mmt.translate.context.trained.trained_lines", lambda _: 1)
