@@ -44,7 +44,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from eval import evaluate, metrics, systems, testsets
+    from eval import evaluate, metrics, testsets
     from eval.analyses import about
     from eval.records import analysis
     from mmt import config
@@ -69,13 +69,9 @@ def _evaluate(args: argparse.Namespace) -> None:
     translator, decoding = translator_of(args, [metrics.Metrics])
     scores = config.configured(metrics.Metrics)()
     out = Path(args.out) if args.out else run.results
-    system = systems.system_of(run.directory, step=translator.steps)
+    system = _system_of(run.directory, translator)
     for other in translator.others if args.context is not None else ():
         check_trained_lines(other.directory, args.context)
-    if translator.others:
-        system = systems.ensemble_of(
-            system, *(systems.system_of(o.directory, step=o.steps) for o in translator.others)
-        )
     if args.contrastive:
         return _contrast(translator, testset, system, args.context, out)
     decode = engines.recorded(translator, decoding)
@@ -99,6 +95,15 @@ def _evaluate(args: argparse.Namespace) -> None:
         if comet:
             columns.append(f"{neural[row.key]:.4f}" if row.key in neural else "-")
         print("\t".join(columns))
+
+
+def _system_of(model_dir: Path, translator: "Translator", kind: str = "") -> "System":
+    """Returns the system of a run, or of the ensemble of it and the other models."""
+    from eval import systems
+
+    system = systems.system_of(model_dir, step=translator.steps, kind=kind)
+    others = [systems.system_of(each.directory, step=each.steps) for each in translator.others]
+    return systems.ensemble_of(system, *others) if others else system
 
 
 def _contrast(
@@ -140,7 +145,7 @@ def _behave(args: argparse.Namespace) -> int:
 
 def _run_suite(args: argparse.Namespace, model: str) -> tuple["BehaviourResult", list[str]]:
     """Returns the result of the suite on a model, and which thresholds it misses."""
-    from eval import behave, systems
+    from eval import behave
     from mmt import config
     from mmt.run import Run
 
@@ -150,7 +155,7 @@ def _run_suite(args: argparse.Namespace, model: str) -> tuple["BehaviourResult",
     names = None if args.languages is None else args.languages.split(",")
     codes = behave.languages_of(translator, names)
     materials = behave.materials(codes, behave.corpus_of(suite.corpus, args.models[0]))
-    system = systems.system_of(Path(model), step=translator.steps, kind="multilingual")
+    system = _system_of(Path(model), translator, kind="multilingual")
     result = behave.run(
         translator, materials, suite, system=system,
         out=Path(args.out) if args.out else Run(model).results,
@@ -167,6 +172,8 @@ def _calibrate(args: argparse.Namespace) -> None:
 
     testset = testsets.load(args.corpus, split="validation")
     translator, decoding = translator_of(args, [calibration.calibrate])
+    if translator.others:
+        raise ValueError("risk.json is of one model; omit --gin.Translator.load.ensemble")
     run = Run(args.model)
     with published.updated(run.directory):
         fitted = config.configured(calibration.calibrate)(translator, testset, decoding=decoding)

@@ -303,6 +303,8 @@ def _back_translate(args: argparse.Namespace) -> None:
             "--ensemble are not for --corpus"
         )
     translator, decoding = translator_of(args, [back_translation.BackTranslation])
+    if translator.others:
+        raise ValueError("--corpus is for one model; omit --gin.Translator.load.ensemble")
     languages = args.target.split(",") if args.target else ()
     job = config.configured(back_translation.BackTranslation)(
         args.model, args.corpus, args.out, languages

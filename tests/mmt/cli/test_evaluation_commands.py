@@ -85,13 +85,31 @@ def test_an_ensemble_is_a_system_of_its_own(tmp_path, capsys):
                  if isinstance(row, analysis.Cost)}  # fmt: skip
     assert described == {"toy"}
     capsys.readouterr()
+    made = hf_runs.make_run(tmp_path / "made")
     for flags, message in (
         (["--engine", "ctranslate2"], "the engine ctranslate2 has no ensembles"),
         (["--ensemble", str(tmp_path / "none")], f"{tmp_path / 'none'}"),
-        (["--ensemble", str(hf_runs.make_run(tmp_path / "made"))], "they differ in the source vocabulary"),
+        (["--ensemble", str(made)], "they differ in the source vocabulary"),
     ):
         assert main([*line, "--ensemble", str(other), *flags]) == 1
         assert message in capsys.readouterr().err
+
+
+def test_a_bound_ensemble_is_named_in_rows_or_refused(tmp_path, capsys):
+    toy, other = (shutil.copytree(OLD / "toy", tmp_path / name) for name in ("toy", "other"))
+    bound = f"--gin.Translator.load.ensemble=['{other}']"
+    small = ["--languages", "de", "--beam", "1", "--gin.Suite.cases=1", "--gin.Suite.threshold=0.0",
+             f"--gin.Suite.corpus={str(OLD / 'numbers')!r}", "--gin.Suite.behaviours=['tiny']",
+             "--gin.Suite.language_threshold=0.0"]  # fmt: skip
+    assert main(["behave", "--model", str(toy), *small, bound]) == 0
+    (row,) = analysis.read(toy / "analysis.jsonl")
+    assert (row.system, row.checkpoint) == ("toy+other", "toy/80, other/80")
+    model = ["--model", str(toy), "--beam", "1", bound]
+    assert main(["calibrate", *model, "--corpus", str(OLD / "numbers")]) == 1
+    assert "risk.json is of one model" in capsys.readouterr().err and not Run(toy).risk.exists()
+    out = tmp_path / "new"
+    assert main(["translate", *model, "--corpus", "cldr", "--out", str(out)]) == 1
+    assert "--corpus is for one model" in capsys.readouterr().err and not out.exists()
 
 
 def test_evaluate_adds_comet_for_the_languages_that_its_encoder_knows(
