@@ -16,9 +16,11 @@ def engine_of(args: argparse.Namespace) -> str:
 def ensemble_of(args: argparse.Namespace) -> list[str]:
     """Returns the further runs of an ensemble: those of the flag, else of a binding."""
     from mmt import config, translate
+    from mmt.translate import placement
 
-    bound = config.bound(translate.Translator.load, "ensemble")
-    return list(getattr(args, "ensemble", None) or bound or ())
+    bound = config.bound(translate.Translator.load, "ensemble") or ()
+    placement.check_runs(bound)
+    return list(getattr(args, "ensemble", None) or bound)
 
 
 def weights_of(args: argparse.Namespace) -> str | None:

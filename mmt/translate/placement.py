@@ -64,6 +64,12 @@ def load(
     return model, params, None
 
 
+def check_runs(ensemble: Sequence[str | Path]) -> None:
+    """Raises ValueError for one directory in place of a list."""
+    if isinstance(ensemble, str | Path):
+        raise ValueError(f"ensemble: {str(ensemble)!r}; expected a list: ['{ensemble}']")
+
+
 def load_others(
     engine: str,
     directories: Sequence[str | Path],
@@ -80,6 +86,7 @@ def load_others(
         ValueError: a directory lacks a model, its vocabularies or languages are others than those
             of the first, or the engine is CTranslate2.
     """
+    check_runs(directories)
     runs = [Run(directory) for directory in directories]
     if runs and engine == "ctranslate2":
         raise ValueError("the engine ctranslate2 has no ensembles; they need the engine jax")

@@ -51,6 +51,7 @@ def test_the_flag_wins_over_the_binding_and_chooses_the_search(bind):
     ("line", "message"),
     [
         ("--engine ctranslate2", "experts, which CTranslate2 does not have: distil it"),
+        ("--gin.Translator.load.ensemble=other", "ensemble: 'other'; expected a list: ['other']"),
         ("--gin.Translator.load.engine=ctranslate", "nearest: ctranslate2; allowed: jax, ctrans"),
         (
             "--engine ctranslate2 --gin.device_mesh.axes={'data':1,'model':1}",

@@ -93,10 +93,10 @@ def test_any_model_may_route_by_language(translators, reverse):
     routed = make(vocabulary, seed=2, moe_period=1, languages=2)
     models = [routed, translators[0]][:: -1 if reverse else 1]
     ensemble = together(models)
-    texts = {
-        code: [line.text for line in ensemble.translate(LINES, source=code)] for code in ("de", "sw")
-    }
-    assert texts["de"] != texts["sw"]
+    texts = [
+        [line.text for line in ensemble.translate(LINES, source=code)] for code in ("de", "sw")
+    ]
+    assert texts[0] != texts[1]
     scores = [scoring.score(ensemble, [(LINES[0], "drei")], source=code) for code in ("de", "sw")]
     assert scores[0][0].score != scores[1][0].score
     with pytest.raises(ValueError, match="the source language is needed"):
