@@ -358,6 +358,10 @@ def _load_translator(args: argparse.Namespace) -> Any:
         options["weights"] = _weights(args)
         if weights == "auto":
             options |= engines.fastest_batches()
+    elif weights and weights not in ("auto", args.default_weights):
+        print(
+            f"weights: as trained; {weights} is for one device without a layout", file=sys.stderr
+        )
     if ensemble := engines.ensemble_of(args):
         options["ensemble"] = ensemble
     return config.configured(load)(args.model, layout=layout, engine=engine, **options)

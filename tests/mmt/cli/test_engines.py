@@ -131,6 +131,18 @@ def test_bound_weights_are_used_unless_the_flag_names_others(
         config.bind([], [])
 
 
+@pytest.mark.parametrize("flag", ["--weights", "--gin.Translator.load.weights"])
+def test_weights_that_a_layout_does_not_have_are_named(flag, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"eins\n")))
+    mesh = "--gin.device_mesh.axes={'data':1,'model':1}"
+    try:
+        run = ["translate", "--model", str(OLD / "toy"), "--beam", "1", mesh]
+        assert main([*run, f"{flag}=int8"]) == 0
+    finally:
+        config.bind([], [])
+    assert "weights: as trained; int8 is for one device" in capsys.readouterr().err
+
+
 def test_only_weights_that_are_chosen_automatically_have_small_batches(bind, monkeypatch):
     """Batches in float32 are filled up where a user asks for float32, or for full batches."""
     fixed = []
