@@ -91,9 +91,9 @@ class Glossary:
     ) -> dict[Term, int]:
         """Returns the terms that a text contains, in order, and how often it contains each.
 
-        Whole words count, and of overlapping terms the first, then the longest. Terms of a language
-        apply to texts of it only; `language` is any name of it, or ''. With `any_case` the case of
-        terms does not count, as for a text in capitals.
+        Whole words count, and of overlapping terms the first, then the longest, then the one in the
+        case of the text. Terms of a language apply to texts of it only; `language` is any name of
+        it, or ''. With `any_case` the case of terms does not count, as for a text in capitals.
         """
         code = languages.find(language).code if language else ""
         text = unicodedata.normalize("NFC", text)
@@ -145,10 +145,13 @@ class Glossary:
             if end > len(text) or words.goes_on(text, end):
                 continue
             part = text[start:end]
-            for term in self._by_lower_case.get(_lower(part), ()):
-                matches = any_case or term.source in (part, _lower(part))
-                if term.language in ("", code) and matches:
-                    return term
+            matching = [
+                term for term in self._by_lower_case.get(_lower(part), ())
+                if term.language in ("", code)
+                and (any_case or term.source in (part, _lower(part)))
+            ]  # fmt: skip
+            if matching:  # `US` is not `us`, whichever the glossary has first
+                return next((term for term in matching if term.source == part), matching[0])
         return None
 
     @functools.cached_property
