@@ -199,8 +199,10 @@ def _recipe(args: argparse.Namespace) -> dict[str, Any]:
     average = config.bound(Translator.load, "average") or 1
     step = config.bound(Translator.load, "step") if args.step is None else args.step
     steps = placement.steps(run, step, average)
+    engine, ensemble = engines.engine_of(args), engines.ensemble_of(args)
     others = {
-        other: placement.steps(Run(other), None, average) for other in engines.ensemble_of(args)
+        str(other.directory): placement.steps(other, None, average)
+        for other in placement.checked_others(engine, ensemble, run)
     }
     needs_risk, reranker = args.risk or args.retry, _reranker(args)
     if needs_risk:
@@ -208,7 +210,7 @@ def _recipe(args: argparse.Namespace) -> dict[str, Any]:
     files = {"glossary": args.glossary, "calibration": run.risk if needs_risk else None}
     return _model_recipe(args.model, steps) | {
         "decoding": str(decoding),
-        "engine": engines.engine_of(args),
+        "engine": engine,
         "weights": _weights(args),
         "from": args.source,
         "to": args.target,

@@ -18,6 +18,7 @@ from mmt.system import lock
 from tests.helpers import bulk_lines, comet_command
 
 OLD = Path(__file__).resolve().parents[2] / "data/old_run"
+MIX150 = Path(__file__).resolve().parents[3] / "benchmarks/mix150/model"
 TEXT = "eins zwei\n\ndrei vier null\nmoja mbili\nun deux\n"
 
 
@@ -150,6 +151,8 @@ def test_a_killed_command_is_resumed(tmp_path):
         ("--in texts --out en --beam 2 --nbest 3", "3-best of beam size 2"),
         ("--in texts --out en --risk", "mmt calibrate"),
         ("--in texts --out en --glossary no.tsv", "no.tsv"),
+        (f"--in texts --out en --ensemble {MIX150}", "they differ in the source vocabulary"),
+        (f"--in texts --out en --engine ctranslate2 --ensemble {OLD / 'toy'}", "no ensembles"),
     ],
 )
 def test_faults_are_found_before_anything_is_written(
