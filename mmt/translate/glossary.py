@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mmt import languages
+from mmt import languages, suggest
 from mmt.data.vocabulary import Vocabulary
 from mmt.decoding.constraints import RequiredPhrase, WordEdges
 from mmt.translate import placeholders, words
@@ -56,8 +56,12 @@ class Glossary:
     @classmethod
     def read(cls, path: str | Path) -> "Glossary":
         """Returns the glossary of a file of tab-separated values in UTF-8; see `parse`."""
+        path = Path(path)
+        if not path.exists():
+            siblings = sorted(each.name for each in path.parent.glob("*"))
+            raise ValueError(f"glossary {path}: no such file{suggest.hint(path.name, siblings)}")
         try:
-            text = Path(path).read_text(encoding="utf-8-sig")
+            text = path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
             raise ValueError(f"glossary {path}: not UTF-8: {error}") from error
         return cls.parse(text, name=str(path))

@@ -60,6 +60,8 @@ def test_a_bad_line_is_an_error_with_its_number(text, message, tmp_path):
     (tmp_path / "x.tsv").write_text(text)
     with pytest.raises(ValueError, match=f"x.tsv, {message}"):
         Glossary.read(tmp_path / "x.tsv")
+    with pytest.raises(ValueError, match="y.tsv: no such file; nearest: x.tsv"):
+        Glossary.read(tmp_path / "y.tsv")
     (tmp_path / "x.tsv").write_bytes(b"\xff\tb")
     with pytest.raises(ValueError, match="x.tsv: not UTF-8"):
         Glossary.read(tmp_path / "x.tsv")
