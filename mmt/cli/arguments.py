@@ -131,7 +131,7 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="default: text")
     parser.add_argument(
-        "--weights", choices=("auto", "float32", "bfloat16", "int8"), default="auto",
+        "--weights", choices=("auto", "float32", "bfloat16", "int8"),
         help="precision of matrix products; default: auto, bfloat16 where it is fast, else float32;"
         " with --engine ctranslate2 int8",
     )  # fmt: skip
@@ -166,7 +166,7 @@ def _translate_flags(parser: argparse.ArgumentParser) -> None:
         help="the file of --file, the folder of --in, or the new corpus folder of --corpus",
     )  # fmt: skip
     parser.epilog = f"{parser.epilog} --gin.BackTranslation.lines=N limits the lines of --corpus."
-    parser.set_defaults(run="translate")
+    parser.set_defaults(run="translate", default_weights="auto")
 
 
 def _score_flags(parser: argparse.ArgumentParser) -> None:
@@ -187,7 +187,7 @@ def _score_flags(parser: argparse.ArgumentParser) -> None:
         "--gin.Decoding.penalty and --gin.Translator.load.NAME=VALUE (average, batch_size) set the "
         "rest."
     )
-    parser.set_defaults(run="score", gin_file=(), engine="jax", weights="float32")
+    parser.set_defaults(run="score", gin_file=(), engine="jax", default_weights="float32")
 
 
 def _bulk_flags(parser: argparse.ArgumentParser) -> None:

@@ -112,6 +112,8 @@ def _serve(args: argparse.Namespace) -> None:
 
     load = translate.Translator.load
     config.bind(args.bindings, [load, translate.Decoding, serve.Limits])
+    if config.bound(translate.Decoding, "split") == "long":
+        raise ValueError("--gin.Decoding.split=long: a server translates each sentence by itself")
     engine = engines.engine_of(args)
     bound = config.bound(load, "weights")
     weights = bound or engines.fastest_weights(engine)

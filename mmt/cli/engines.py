@@ -16,9 +16,24 @@ def engine_of(args: argparse.Namespace) -> str:
 def ensemble_of(args: argparse.Namespace) -> list[str]:
     """Returns the further runs of an ensemble: those of the flag, else of a binding."""
     from mmt import config, translate
+    from mmt.translate import placement
 
-    bound = config.bound(translate.Translator.load, "ensemble")
-    return list(getattr(args, "ensemble", None) or bound or ())
+    bound = config.bound(translate.Translator.load, "ensemble") or ()
+    placement.check_runs(bound)
+    return list(getattr(args, "ensemble", None) or bound)
+
+
+def weights_of(args: argparse.Namespace) -> str | None:
+    """Returns the weights: those of the flag, else of a binding, else the command's default.
+
+    It is None for a command that keeps the weights as they were trained unless they are bound.
+    """
+    from mmt import config, translate
+
+    if not hasattr(args, "default_weights"):
+        return None
+    bound = config.bound(translate.Translator.load, "weights")
+    return getattr(args, "weights", None) or bound or args.default_weights
 
 
 def decoding_of(args: argparse.Namespace, **defaults: Any) -> Any:

@@ -70,6 +70,8 @@ def _evaluate(args: argparse.Namespace) -> None:
     scores = config.configured(metrics.Metrics)()
     out = Path(args.out) if args.out else run.results
     system = _system_of(run.directory, translator)
+    for other in translator.others if args.context is not None else ():
+        check_trained_lines(other.directory, args.context)
     if args.contrastive:
         return _contrast(translator, testset, system, args.context, out)
     decode = engines.recorded(translator, decoding)

@@ -24,7 +24,8 @@ def check(args: argparse.Namespace) -> None:
       ValueError: one is missing, or the run directory cannot be written.
     """
     models = [args.model] if getattr(args, "model", None) else []
-    for directory in getattr(args, "models", models):
+    others = getattr(args, "ensemble", None) or []
+    for directory in [*getattr(args, "models", models), *others]:
         from mmt.run import Run
 
         run = Run(directory)

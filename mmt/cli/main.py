@@ -20,6 +20,7 @@ from mmt.cli.arguments import parser
 from mmt.system import environment, status
 
 _TRAINING = ("train", "distill", "baselines")
+_TRANSLATING = ("translate", "score", "serve", "evaluate", "behave", "calibrate")
 _PROCESS_INDEX = (  # of several
     "JAX_PROCESS_ID", "SLURM_PROCID", "JOB_COMPLETION_INDEX", "OMPI_COMM_WORLD_RANK"
 )  # fmt: skip
@@ -43,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _status(args) if argv is None else contextlib.nullcontext():
             inputs.check(args)
-            if args.run in (*_TRAINING, "translate", "serve", "evaluate", "behave", "calibrate"):
+            if args.run in (*_TRAINING, *_TRANSLATING):
                 _cache_programs()
             return commands.COMMANDS[args.run](args) or 0
     except (ValueError, OSError, ImportError) as error:

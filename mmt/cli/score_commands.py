@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
 def score(args: argparse.Namespace) -> None:
     """Runs `mmt score`: prints the score of each pair of stdin, `line<TAB>translation`."""
-    from mmt.translate import arriving_lines, scoring, sentences
+    from mmt import config
+    from mmt.translate import Translator, arriving_lines, scoring, sentences
 
     translator, decoding = translator_of(args)
+    if (engine := config.bound(Translator.load, "engine")) not in (None, args.engine):
+        raise ValueError(f"Translator.load.engine = {engine!r}: scores need the engine jax")
     if sys.stdin is None:
         raise ValueError("there is no standard input to score")
     stdin: Any = sys.stdin.buffer

@@ -148,7 +148,8 @@ def _decoding_of_lines(args: argparse.Namespace) -> "Decoding":
         excluded_options["--gin.Decoding.prefix"] = decoding.prefix
         if excluded := [name for name, value in excluded_options.items() if value]:
             raise ValueError(f"--context excludes {', '.join(excluded)}")
-        check_trained_lines(args.model, args.context)
+        for model in (args.model, *engines.ensemble_of(args)):
+            check_trained_lines(model, args.context)
     return decoding
 
 
@@ -196,9 +197,12 @@ def _recipe(args: argparse.Namespace) -> dict[str, Any]:
     decoding, run = _decoding_of_lines(args), Run(args.model)
     run.check_is_model()
     average = config.bound(Translator.load, "average") or 1
-    steps = placement.steps(run, args.step, average)
+    step = config.bound(Translator.load, "step") if args.step is None else args.step
+    steps = placement.steps(run, step, average)
+    engine, ensemble = engines.engine_of(args), engines.ensemble_of(args)
     others = {
-        other: placement.steps(Run(other), None, average) for other in engines.ensemble_of(args)
+        str(other.directory): placement.steps(other, None, average)
+        for other in placement.checked_others(engine, ensemble, run)
     }
     needs_risk, reranker = args.risk or args.retry, _reranker(args)
     if needs_risk:
@@ -206,7 +210,7 @@ def _recipe(args: argparse.Namespace) -> dict[str, Any]:
     files = {"glossary": args.glossary, "calibration": run.risk if needs_risk else None}
     return _model_recipe(args.model, steps) | {
         "decoding": str(decoding),
-        "engine": engines.engine_of(args),
+        "engine": engine,
         "weights": _weights(args),
         "from": args.source,
         "to": args.target,
@@ -351,19 +355,25 @@ def _load_translator(args: argparse.Namespace) -> Any:
     engine, load = engines.engine_of(args), translate.Translator.load
     options: dict[str, Any] = {} if args.step is None else {"step": args.step}
     layout = translate.layout_of(args.model, engine)
-    if getattr(args, "weights", None) and layout is None:
+    weights = engines.weights_of(args)
+    if weights and layout is None:
         options["weights"] = _weights(args)
-        if args.weights == "auto":
+        if weights == "auto":
             options |= engines.fastest_batches()
+    elif weights and weights not in ("auto", args.default_weights):
+        print(
+            f"weights: as trained; {weights} is for one device without a layout", file=sys.stderr
+        )
     if ensemble := engines.ensemble_of(args):
         options["ensemble"] = ensemble
     return config.configured(load)(args.model, layout=layout, engine=engine, **options)
 
 
 def _weights(args: argparse.Namespace) -> str:
-    """Returns the precision of --weights; names the one that `auto` chooses on stderr."""
-    if args.weights != "auto":
-        return args.weights
+    """Returns the precision of a command; names the one that `auto` chooses on stderr."""
+    weights = engines.weights_of(args)
+    if weights is not None and weights != "auto":
+        return weights
     engine = engines.engine_of(args)
     weights = engines.fastest_weights(engine)
     engines.announce(engine, weights, "--weights")

@@ -108,7 +108,7 @@ class Decoding:
     def settings(self, max_length: int, **extra: Any) -> BeamSettings:
         """Returns the settings of a search for at most `max_length` tokens.
 
-        `more` holds the model's `start`, `eos` and `pad` tokens, and `token_scores`.
+        `extra` holds the model's `start`, `eos` and `pad` tokens, and `token_scores`.
         """
         shared = {field.name for field in dataclasses.fields(BeamSettings)}
         options = {name: value for name, value in vars(self).items() if name in shared}

@@ -291,13 +291,21 @@ def load(
     directories: Sequence[str | Path], load_one: Callable[..., Translator] = Translator.load
 ) -> list[ServedModel]:
     """Loads the models of run directories, named by their last folder."""
-    return [
-        ServedModel(
-            Path(directory).resolve().name, load_one(directory),
-            Calibration.load_if_any(directory), trained_lines(directory),
-        )
-        for directory in directories
-    ]  # fmt: skip
+    return [_served(directory, load_one(directory)) for directory in directories]
+
+
+def _served(directory: str | Path, translator: Translator) -> ServedModel:
+    """Returns a loaded model with its calibration and context.
+
+    An ensemble has no calibration, and the context that all of its models were trained with.
+    """
+    others = [other.directory for other in translator.others]
+    return ServedModel(
+        Path(directory).resolve().name,
+        translator,
+        None if others else Calibration.load_if_any(directory),
+        min(map(trained_lines, [directory, *others])),
+    )
 
 
 def decode(key: BatchKey, texts: list[str]) -> list[Translation]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mmt import languages
+from mmt import languages, suggest
 from mmt.data.vocabulary import Vocabulary
 from mmt.decoding.constraints import RequiredPhrase, WordEdges
 from mmt.translate import placeholders, words
@@ -56,8 +56,12 @@ class Glossary:
     @classmethod
     def read(cls, path: str | Path) -> "Glossary":
         """Returns the glossary of a file of tab-separated values in UTF-8; see `parse`."""
+        path = Path(path)
+        if not path.exists():
+            siblings = sorted(each.name for each in path.parent.glob("*"))
+            raise ValueError(f"glossary {path}: no such file{suggest.hint(path.name, siblings)}")
         try:
-            text = Path(path).read_text(encoding="utf-8-sig")
+            text = path.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
             raise ValueError(f"glossary {path}: not UTF-8: {error}") from error
         return cls.parse(text, name=str(path))
@@ -91,9 +95,9 @@ class Glossary:
     ) -> dict[Term, int]:
         """Returns the terms that a text contains, in order, and how often it contains each.
 
-        Whole words count, and of overlapping terms the first, then the longest. Terms of a language
-        apply to texts of it only; `language` is any name of it, or ''. With `any_case` the case of
-        terms does not count, as for a text in capitals.
+        Whole words count, and of overlapping terms the first, then the longest, then the one in the
+        case of the text. Terms of a language apply to texts of it only; `language` is any name of
+        it, or ''. With `any_case` the case of terms does not count, as for a text in capitals.
         """
         code = languages.find(language).code if language else ""
         text = unicodedata.normalize("NFC", text)
@@ -145,10 +149,13 @@ class Glossary:
             if end > len(text) or words.goes_on(text, end):
                 continue
             part = text[start:end]
-            for term in self._by_lower_case.get(_lower(part), ()):
-                matches = any_case or term.source in (part, _lower(part))
-                if term.language in ("", code) and matches:
-                    return term
+            matching = [
+                term for term in self._by_lower_case.get(_lower(part), ())
+                if term.language in ("", code)
+                and (any_case or term.source in (part, _lower(part)))
+            ]  # fmt: skip
+            if matching:  # `US` is not `us`, whichever the glossary has first
+                return next((term for term in matching if term.source == part), matching[0])
         return None
 
     @functools.cached_property

@@ -64,6 +64,31 @@ def load(
     return model, params, None
 
 
+def check_runs(ensemble: Sequence[str | Path]) -> None:
+    """Raises ValueError for one directory in place of a list."""
+    if isinstance(ensemble, str | Path):
+        raise ValueError(f"ensemble: {str(ensemble)!r}; expected a list: ['{ensemble}']")
+
+
+def checked_others(
+    engine: str, directories: Sequence[str | Path], first: Run
+) -> list[Run]:
+    """Returns the further runs of an ensemble.
+
+    Raises:
+        ValueError: a directory lacks a model, its vocabularies or languages are others than those
+            of the first, or the engine is CTranslate2.
+    """
+    check_runs(directories)
+    runs = [Run(directory) for directory in directories]
+    if runs and engine == "ctranslate2":
+        raise ValueError("the engine ctranslate2 has no ensembles; they need the engine jax")
+    for run in runs:
+        run.check_is_model()
+        _check_fits(run, first)
+    return runs
+
+
 def load_others(
     engine: str,
     directories: Sequence[str | Path],
@@ -76,18 +101,10 @@ def load_others(
 
     average: number of checkpoints to average, the last ones; 1 is the best checkpoint.
 
-    Raises:
-        ValueError: a directory lacks a model, its vocabularies or languages are others than those
-            of the first, or the engine is CTranslate2.
+    Raises ValueError as `checked_others`.
     """
-    runs = [Run(directory) for directory in directories]
-    if runs and engine == "ctranslate2":
-        raise ValueError("the engine ctranslate2 has no ensembles; they need the engine jax")
-    for run in runs:
-        run.check_is_model(run.manifest)
-        _check_fits(run, first)
     members = []
-    for run in runs:
+    for run in checked_others(engine, directories, first):
         chosen = steps(run, None, average)
         model, params, _ = load(engine, run, chosen, layout, weights)
         members.append(EnsembleMember(model, params, run.directory, tuple(chosen)))

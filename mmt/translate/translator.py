@@ -109,11 +109,12 @@ class Translator:
                     f"the {side} vocabulary has {vocabulary.size} pieces, the model only "
                     f"{embeddings[side]} embeddings"
                 )
-        if self.routes_by_language and sizes.languages != len(self.manifest.languages):
-            raise ValueError(
-                f"the model routes by language and has {sizes.languages} languages "
-                f"(Config.languages), its manifest {len(self.manifest.languages)}"
-            )
+        for model in (self.model, *(other.model for other in self.others)):
+            if (routed := model.config.languages) not in (0, len(self.manifest.languages)):
+                raise ValueError(
+                    f"the model routes by language and has {routed} languages "
+                    f"(Config.languages), its manifest {len(self.manifest.languages)}"
+                )
 
     @property
     def tagged(self) -> bool:

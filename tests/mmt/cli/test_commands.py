@@ -33,6 +33,15 @@ def test_flags_that_do_not_belong_together_are_refused(line, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_a_server_takes_no_lines_as_a_whole(monkeypatch, capsys):
+    serve, served = pytest.importorskip("mmt.serve", reason="needs the extra [serve]"), []
+    monkeypatch.setattr(serve, "serve", lambda *_, decoding, **__: served.append(decoding))
+    line = ["serve", "--model", str(OLD / "toy"), "--beam", "1"]
+    assert main([*line, "--gin.Decoding.split=long"]) == 1
+    assert "a server translates each sentence by itself" in capsys.readouterr().err
+    assert main([*line, "--gin.Decoding.split=sentences"]) == 0 and len(served) == 1
+
+
 def typed(line, stdin, monkeypatch, capsys):
     """The status, stdout and stderr of a command."""
     stream = types.SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(stdin.encode())))

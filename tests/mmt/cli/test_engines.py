@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import json
 import shutil
 import sys
 import types
@@ -14,7 +15,7 @@ from mmt.cli import engines
 from mmt.cli.main import main
 from mmt.model import inference
 from mmt.run import Run
-from mmt.translate import Decoding, Translator
+from mmt.translate import Decoding, Translator, placement
 from tests.helpers import hf_runs
 
 OLD = Path(__file__).resolve().parents[2] / "data/old_run"
@@ -50,6 +51,7 @@ def test_the_flag_wins_over_the_binding_and_chooses_the_search(bind):
     ("line", "message"),
     [
         ("--engine ctranslate2", "experts, which CTranslate2 does not have: distil it"),
+        ("--gin.Translator.load.ensemble=other", "ensemble: 'other'; expected a list: ['other']"),
         ("--gin.Translator.load.engine=ctranslate", "nearest: ctranslate2; allowed: jax, ctrans"),
         (
             "--engine ctranslate2 --gin.device_mesh.axes={'data':1,'model':1}",
@@ -93,6 +95,52 @@ def test_rows_name_weights_that_are_not_those_of_the_training(bind):
     assert engines.recorded(translator, Decoding()) == f"{Decoding()}|weights:int8"
     translator.layout = object()  # which keeps the model as it was trained
     assert engines.recorded(translator, Decoding()) == str(Decoding())
+
+
+@pytest.mark.parametrize(
+    ("command", "stdin", "default"),
+    [("translate --from de", b"a\n", "float32"), ("score", b"a\tb\n", "float32")],
+)
+def test_bound_weights_are_used_unless_the_flag_names_others(
+    command, stdin, default, monkeypatch, tmp_path
+):
+    loaded = []
+
+    def load(engine, run, steps, layout, weights):
+        loaded.append(weights)
+        raise ValueError("the weights are known")
+
+    monkeypatch.setattr(placement, "load", load)
+    monkeypatch.setattr(inference, "fastest_weights", lambda: "float32")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    line = [*command.split(), "--model", str(OLD / "toy")]
+    bound = "--gin.Translator.load.weights=int8"
+    try:
+        assert main(line) == main([*line, bound]) == 1
+        if line[0] == "translate":
+            assert main([*line, bound, "--weights", "bfloat16"]) == 1
+            (tmp_path / "a.de").write_text("a\n")
+            bulk = ["--in", str(tmp_path / "a.de"), "--out", str(tmp_path / "en"), bound]
+            assert main([*line, *bulk]) == 1
+            recipe = json.loads((tmp_path / "en/translation.json").read_text())
+            assert recipe["weights"] == "int8"
+            assert loaded == [default, "int8", "bfloat16", "int8"]
+        else:
+            assert loaded == [default, "int8"]
+    finally:
+        config.bind([], [])
+
+
+@pytest.mark.parametrize("flag", ["--weights", "--gin.Translator.load.weights"])
+def test_weights_that_a_layout_does_not_have_are_named(flag, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"eins\n")))
+    mesh = "--gin.device_mesh.axes={'data':1,'model':1}"
+    try:
+        run = ["translate", "--model", str(OLD / "toy"), "--beam", "1", mesh]
+        assert main([*run, f"{flag}=int8"]) == 0
+    finally:
+        config.bind([], [])
+    assert "weights: as trained; int8 is for one device" in capsys.readouterr().err
 
 
 def test_only_weights_that_are_chosen_automatically_have_small_batches(bind, monkeypatch):

@@ -86,10 +86,11 @@ def test_an_ensemble_is_a_system_of_its_own(tmp_path, capsys):
                  if isinstance(row, analysis.Cost)}  # fmt: skip
     assert described == {"toy"}
     capsys.readouterr()
+    made = hf_runs.make_run(tmp_path / "made")
     for flags, message in (
         (["--engine", "ctranslate2"], "the engine ctranslate2 has no ensembles"),
         (["--ensemble", str(tmp_path / "none")], f"{tmp_path / 'none'}"),
-        (["--ensemble", str(hf_runs.make_run(tmp_path / "made"))], "differ in the source vocab"),
+        (["--ensemble", str(made)], "they differ in the source vocabulary"),
     ):
         assert main([*line, "--ensemble", str(other), *flags]) == 1
         assert message in capsys.readouterr().err

@@ -30,6 +30,8 @@ sys.exit(f"imported {heavy}" if heavy else status)
     [
         ("translate --model runs/none", "runs/none is no model directory: it has no config.gin"),
         ("evaluate --model runs/none --testset cldr", "runs/none is no model directory"),
+        ("translate --model run --ensemble rum", "rum is no model directory: it has no config.gin; "
+         "nearest: run"),
         ("evaluate --model . --testset cldr", ". is no model directory"),
         ("export hf --model runs/none --out out", "runs/none is no model directory"),
         (f"{TRAIN} --gin.CORPUS=nowhere --gin.MODEL_DIR=out", "no corpus at 'nowhere'"),
@@ -42,6 +44,8 @@ sys.exit(f"imported {heavy}" if heavy else status)
 )
 def test_missing_inputs_are_errors_before_heavy_imports(line, message, tmp_path):
     (tmp_path / "file").touch()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/config.gin").touch()
     (tmp_path / "mine.gin").write_text("CORPUS = 'nowhere'  # not there\nMODEL_DIR = 'out'\n")
     (tmp_path / "above.gin").write_text("CORPUS = 'cldr'\ninclude 'mine.gin'\n")
     paths = os.pathsep.join(filter(None, sys.path))

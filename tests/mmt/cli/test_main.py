@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,8 @@ from mmt.cli.main import main
 from mmt.data.cache.manifest import read_manifest
 from mmt.run import read_metrics
 from mmt.system import lock
+
+OLD = Path(__file__).resolve().parents[2] / "data/old_run"
 
 
 def fails(done, *words) -> None:
@@ -73,6 +76,17 @@ def test_refused_settings_leave_the_description_of_a_run_unchanged(toy_run, mmt_
         "--gin.TRAIN_STEPS=60",
     )  # fmt: skip
     assert "checkpoints of another corpus_hash than the cache" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("command", ["translate", "score"])
+def test_commands_for_lines_cache_their_programs(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("MMT_DATA", str(tmp_path))
+    for name in ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):
+        monkeypatch.setenv(name, "")  # so that it is restored
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main([command, "--model", str(OLD / "toy")]) == 1  # without lines
+    assert os.environ.get("JAX_COMPILATION_CACHE_DIR", "").startswith(f"{tmp_path}/programs-")
 
 
 def test_translate_line_by_line(toy_run, mmt_command):

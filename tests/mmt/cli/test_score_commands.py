@@ -47,3 +47,9 @@ def test_scores_are_those_of_translate(monkeypatch, capsys):
     assert status == 1 and "line 2: 1 columns; expected 2, source<TAB>translation" in err
     status, _, err = typed("score", "--from dutsch", "eins\tone\n", monkeypatch, capsys)
     assert status == 1 and "dutsch" in err
+
+
+def test_another_engine_is_refused(monkeypatch, capsys):
+    flags = "--gin.Translator.load.engine=ctranslate2"
+    status, out, err = typed("score", flags, "eins\tone\n", monkeypatch, capsys)
+    assert (status, out) == (1, "") and "scores need the engine jax" in err

@@ -18,6 +18,7 @@ from mmt.system import lock
 from tests.helpers import bulk_lines, comet_command
 
 OLD = Path(__file__).resolve().parents[2] / "data/old_run"
+MIX150 = Path(__file__).resolve().parents[3] / "benchmarks/mix150/model"
 TEXT = "eins zwei\n\ndrei vier null\nmoja mbili\nun deux\n"
 
 
@@ -85,6 +86,20 @@ def test_an_ensemble_is_part_of_the_recipe_of_files(texts, tmp_path, monkeypatch
     assert status == 1 and "translated by one model; omit Translator.load.ensemble" in err
 
 
+def test_a_bound_checkpoint_is_part_of_the_recipe_of_files(texts, tmp_path, monkeypatch, capsys):
+    run = shutil.copytree(OLD / "toy", tmp_path / "toy")
+    shutil.copytree(run / "checkpoints/80", run / "checkpoints/40")
+    bulk = f"--model {run} --beam 1 --weights float32 --in texts --out en"
+    for step in (40, 80):
+        shutil.rmtree(tmp_path / "en", ignore_errors=True)
+        flags = f"{bulk} --gin.Translator.load.step={step}"
+        status, _, err = typed(flags, "", monkeypatch, capsys)
+        assert status == 0, err
+        assert json.loads((tmp_path / "en/translation.json").read_text())["steps"] == [step]
+    status, _, err = typed(f"{bulk} --gin.Translator.load.step=40", "", monkeypatch, capsys)
+    assert status == 1 and "steps: [80] there, [40] requested" in err
+
+
 def test_a_folder_in_use_is_refused(texts, tmp_path, monkeypatch, capsys):
     (tmp_path / "en").mkdir()
     with open(tmp_path / "en" / lock.FILE, "w") as file:
@@ -139,6 +154,8 @@ def test_a_killed_command_is_resumed(tmp_path):
         ("--in texts --out en --beam 2 --nbest 3", "3-best of beam size 2"),
         ("--in texts --out en --risk", "mmt calibrate"),
         ("--in texts --out en --glossary no.tsv", "no.tsv"),
+        (f"--in texts --out en --ensemble {MIX150}", "they differ in the source vocabulary"),
+        (f"--in texts --out en --engine ctranslate2 --ensemble {OLD / 'toy'}", "no ensembles"),
     ],
 )
 def test_faults_are_found_before_anything_is_written(
@@ -212,6 +229,21 @@ def test_context_needs_a_run_that_was_trained_with_it(monkeypatch, capsys):
     for more in ("--corpus x --out y", "--risk", "--retry"):
         status, _, err = typed(f"--context 1 {more}", TEXT, monkeypatch, capsys)
         assert status == 1 and "--context" in err
+
+
+def test_all_models_of_an_ensemble_need_context(tmp_path, monkeypatch, capsys):
+    run = shutil.copytree(OLD / "toy", tmp_path / "run")
+    with (run / "config.gin").open("a") as file:
+        file.write("from mmt.data import stages\nstages.Stage.modifiers = {'context': 0.6}\n")
+    flags = f"--context 1 --model {run} --ensemble {OLD / 'toy'}"
+    status, _, err = typed(flags, TEXT, monkeypatch, capsys)
+    assert status == 1 and f"no stage in {OLD / 'toy/config.gin'} has the modifier" in err
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/deu.tsv").write_text("eins\tone\td\nzwei\ttwo\td\n")
+    evaluate = ["evaluate", "--testset", "tests", "--out", "results.jsonl"]
+    monkeypatch.chdir(tmp_path)
+    assert main([*evaluate, *flags.split()]) == 1
+    assert f"no stage in {OLD / 'toy/config.gin'} has" in capsys.readouterr().err
 
 
 @pytest.mark.slow

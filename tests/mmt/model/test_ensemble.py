@@ -87,6 +87,26 @@ def test_a_search_maximises_the_mean(translators, options):
             assert hypothesis.score == pytest.approx(sum(expected), rel=1e-4)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_any_model_may_route_by_language(translators, reverse):
+    vocabulary = translators[0].vocabularies["source"]
+    routed = make(vocabulary, seed=2, moe_period=1, languages=2)
+    models = [routed, translators[0]][:: -1 if reverse else 1]
+    ensemble = together(models)
+    texts = [
+        [line.text for line in ensemble.translate(LINES, source=code)] for code in ("de", "sw")
+    ]
+    assert texts[0] != texts[1]
+    scores = [scoring.score(ensemble, [(LINES[0], "drei")], source=code) for code in ("de", "sw")]
+    assert scores[0][0].score != scores[1][0].score
+    with pytest.raises(ValueError, match="the source language is needed"):
+        ensemble.translate(LINES)
+    with pytest.raises(ValueError, match="has 3 languages .* its manifest 2"):
+        config = dataclasses.replace(routed.model.config, languages=3)
+        other = EnsembleMember(routed.model.clone(config=config), None, "", ())
+        dataclasses.replace(translators[0], others=(other,))
+
+
 def test_given_translations_have_the_mean_too(translators):
     (scored,) = scoring.score(together(translators), [(LINES[0], "drei vier")])
     targets = [*translators[0].vocabularies["target"].encode("drei vier"), 1]

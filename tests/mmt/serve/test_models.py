@@ -11,6 +11,7 @@ from mmt.run import Run
 from mmt.serve.models import Models, Route, ServedModel, load
 from mmt.translate import Glossary
 from mmt.translate.context import History
+from mmt.translate.placement import EnsembleMember
 from tests.helpers.serving import echo_translator, request, translate
 from tests.mmt.identify import made_up
 from tests.mmt.translate.test_risk import CALIBRATION
@@ -149,3 +150,17 @@ def test_sentences_with_tags_are_aligned_and_others_are_not(serve_echo):
         assert tagged.source.tags and not plain.source.tags
         assert [s.key.align for s in (*first, *second)] == [True, False]
         assert first[0].text == second[0].text == "Ein Satz."
+
+
+def test_an_ensemble_has_no_risk_and_the_context_of_all_its_models(echo, tmp_path):
+    for name, lines in (("first", 2), ("second", 1)):
+        (tmp_path / name).mkdir()
+        config = CONTEXT_OF_TWO.replace("lines = 2", f"lines = {lines}")
+        (tmp_path / name / "config.gin").write_text(config)
+        CALIBRATION.save(tmp_path / name)
+    other = EnsembleMember(echo.model, echo.params, tmp_path / "second", ())
+    ensemble = dataclasses.replace(echo, others=(other,))
+    (alone,) = load([tmp_path / "first"], lambda _: echo)
+    (together,) = load([tmp_path / "first"], lambda _: ensemble)
+    assert (alone.calibration, alone.context_lines) == (CALIBRATION, 2)
+    assert (together.calibration, together.context_lines) == (None, 1)

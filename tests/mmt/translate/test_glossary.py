@@ -60,9 +60,21 @@ def test_a_bad_line_is_an_error_with_its_number(text, message, tmp_path):
     (tmp_path / "x.tsv").write_text(text)
     with pytest.raises(ValueError, match=f"x.tsv, {message}"):
         Glossary.read(tmp_path / "x.tsv")
+    with pytest.raises(ValueError, match="y.tsv: no such file; nearest: x.tsv"):
+        Glossary.read(tmp_path / "y.tsv")
     (tmp_path / "x.tsv").write_bytes(b"\xff\tb")
     with pytest.raises(ValueError, match="x.tsv: not UTF-8"):
         Glossary.read(tmp_path / "x.tsv")
+
+
+@pytest.mark.parametrize("terms", ["us\tnous\nUS\tUSA\n", "US\tUSA\nus\tnous\n"])
+def test_of_terms_that_differ_in_case_the_one_in_the_case_of_the_text_counts(terms):
+    parsed = Glossary.parse(terms)
+    assert sources(parsed, "us, US, Us") == ["us", "US"]
+    assert parsed.terms_of("us, US, Us")[glossary.Term("us", ("nous",))] == 2
+    of_language = Glossary.parse(f"{terms}us\twe\ten\n")
+    assert sources(of_language, "US", "English") == ["US"]
+    assert list(of_language.terms_of("us", "English"))[0].targets == ("we",)
 
 
 def test_terms_are_whole_words_in_their_case():
