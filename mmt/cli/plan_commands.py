@@ -18,6 +18,8 @@ def _plan(args: argparse.Namespace) -> None:
     if args.forecast is not None:
         return _forecast(args)
     if args.params:
+        if flags := [flag for flag in ("decode", "compare") if getattr(args, flag)]:
+            raise ValueError(f"--params counts parameters only; omit --{flags[0]}")
         return _parameters(args)
     from mmt import plan
 

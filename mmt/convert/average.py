@@ -36,7 +36,8 @@ def average(
     if len(runs) < 2:
         raise ValueError(f"{model_dirs[0]}: one run has no mean; allowed: two or more")
     weights = [1 / len(runs)] * len(runs) if weights is None else weights
-    if len(weights) != len(runs) or min(weights) <= 0 or abs(sum(weights) - 1) > 1e-3:
+    valid = all(weight > 0 for weight in weights) and abs(sum(weights) - 1) <= 1e-3  # NaN is not
+    if len(weights) != len(runs) or not valid:
         raise ValueError(
             f"weights {', '.join(map(str, weights))} of {len(runs)} runs; allowed: one per run, "
             "above 0, with the sum 1"

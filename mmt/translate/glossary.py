@@ -71,15 +71,15 @@ class Glossary:
         """Returns the glossary of lines `source<TAB>target`, or `source<TAB>target<TAB>language`.
 
         A target may have alternatives, separated by `|`. An empty target is the source itself,
-        which is then not translated. Empty lines and lines that begin with `#` do not count. `name`
-        is that of the file in error messages.
+        which is then not translated. Empty lines and lines that begin with `#` do not count. Lines
+        end with "\\n" or "\\r\\n". `name` is that of the file in error messages.
 
         Raises:
             ValueError: a line has another form, an unknown language, or a term that an earlier line
                 has; the message names the line.
         """
         terms: dict[tuple[str, str], tuple[Term, int]] = {}
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
             if not line.strip() or line.startswith(_COMMENT):
                 continue
             location = f"glossary {name}, line {number}" if name else f"glossary, line {number}"

@@ -196,7 +196,6 @@ class WatchedRun:
             parts = {
                 field: Series(track.steps, track.values).between(first, end)
                 for field, track in self._metrics.totals.items()
-                if field != "returned_from"
             }
             bins = {field: series.binned(part, columns) for field, part in parts.items()}
         return {field: part.as_json(bands=True) for field, part in bins.items()}

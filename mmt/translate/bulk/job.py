@@ -206,6 +206,8 @@ class BulkJob:
         begun: dict[str, Any] = {}
         if self.storage.exists(file):
             existing = json.loads(b"".join(self.storage.read(file)))
+            if not isinstance(existing, dict) or "files" not in existing:
+                raise ValueError(f"{file} is not of `mmt translate --in`; name another directory")
             if self._holds_translations(existing["files"]):
                 output_log.check_recipe(self.directory, existing, recipe)
                 begun = existing["files"]

@@ -59,6 +59,7 @@ def test_the_mean_of_a_run_and_itself_is_the_run(runs, tmp_path):
     [
         (1, None, "one run has no mean"),
         (2, [1.0], r"weights 1.0 of 2 runs; allowed: one per run"),
+        (2, [float("nan")] * 2, r"weights nan, nan of 2 runs; allowed: .* above 0, with the sum 1"),
         (2, [0.5, 0.6], "with the sum 1"),
         (2, [1.5, -0.5], "above 0"),
     ],

@@ -193,6 +193,7 @@ def test_the_widest_and_the_deepest_are_counted_from_shapes():
     ("flags", "message"),
     [
         (["--gin_file=gin_configs/models/gshard_60b.gin"], "models/gshard_600b.gin"),
+        (["--gin_file=gin_configs/models/tiny.gin", "--decode"], "omit --decode"),
         (["--gin_file=gin_configs/runs/train.gin"], "no MODEL; add a --gin_file of gin"),
         (["--gin_file=gin_configs/models/tiny.gin", "--gin.VOCABSIZE=9"], "nearest: VOCAB_SIZE"),
         (["--gin_file=gin_configs/models/tiny.gin", "--gin.VOCAB_SIZE=0"], "allowed: 1 or more"),

@@ -33,6 +33,11 @@ def test_a_file_has_terms_alternatives_languages_and_comments(tmp_path):
     )
 
 
+def test_only_line_breaks_end_a_line():
+    (term,) = Glossary.parse("eins\tone\u2028two\r\n").terms
+    assert term.targets == ("one\u2028two",)
+
+
 @pytest.mark.parametrize("of_terms", ["NFC", "NFD"])
 @pytest.mark.parametrize("of_text", ["NFC", "NFD"])
 def test_accents_match_in_one_character_and_in_two(of_terms, of_text):

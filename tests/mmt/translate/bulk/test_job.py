@@ -124,6 +124,9 @@ def test_another_recipe_a_changed_file_and_a_strange_folder_are_refused(texts, t
     (tmp_path / "mine/thesis.txt").touch()
     with pytest.raises(ValueError, match="mine holds something else"):
         BulkJob.plan([str(texts / "a.de")], str(tmp_path / "mine")).begin({})
+    (tmp_path / "mine/translation.json").write_text('{"model": "a"}')
+    with pytest.raises(ValueError, match="translation.json is not of `mmt translate --in`"):
+        BulkJob.plan([str(texts / "a.de")], str(tmp_path / "mine")).begin({})
 
 
 def test_inputs_that_cannot_be_translated_are_named(texts, tmp_path):
