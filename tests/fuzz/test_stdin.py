@@ -12,7 +12,7 @@ from mmt.data import vocabulary
 from mmt.data.cache.manifest import Manifest
 from mmt.decoding.bucketing import BucketedBatches, DecodedSequence
 from mmt.model.transformer import Config, Transformer
-from mmt.translate import format_text, to_json
+from mmt.translate import arriving_lines, format_text, to_json
 from mmt.translate import translator as translate
 from tests.fuzz.strategies import NASTY, fuzzed
 
@@ -76,7 +76,7 @@ def test_lines_of_any_bytes_are_translated_line_by_line(example, translator, mon
     lines = content.split(b"\n")
     lines = lines if lines[-1] else lines[:-1]
     lines[:1] = [line.removeprefix(b"\xef\xbb\xbf") for line in lines[:1]]
-    translations = list(translator.translate(translate.arriving_lines(stream)))
+    translations = list(translator.translate(arriving_lines(stream)))
     assert [translation.line for translation in translations] == list(range(len(lines)))
     for translation, raw in zip(translations, lines, strict=True):
         text = format_text(translation)
