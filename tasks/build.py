@@ -138,9 +138,7 @@ def _register_mixture(config: CacheConfig) -> Mixture:
         _import(config.module)
     if not config.corpus:
         return by_name.find(config.mixture)
-    corpus = corpora.load(config.corpus)
-    if config.mixture == tasks.mixture_name(corpus.reversed()):
-        corpus = corpus.reversed()
+    corpus = corpora.load(config.corpus).for_mixture(config.mixture)
     vocabularies: tasks.Vocabularies = config.vocab_size or tasks.VOCABULARY_SIZE
     if config.vocabulary_from:
         vocabularies = Run(config.vocabulary_from).vocabularies()

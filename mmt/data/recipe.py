@@ -91,7 +91,7 @@ class CacheConfig:
         elif not self.corpus:
             return  # the names of a module's tasks are known when the cache is built
         else:
-            corpus = corpora.load(self.corpus)
+            corpus = corpora.load(self.corpus).for_mixture(self.mixture)
             codes = {"train": corpus.languages}
             if self.mixture.endswith(("_monolingual", "_mixed")):
                 codes[MONOLINGUAL] = corpus.monolingual

@@ -148,9 +148,7 @@ def open_source(source: str, mixture: str = "") -> Cache:
             f"{source} holds neither a cache ({Run(source).manifest.name}) nor a corpus "
             "description (corpus.toml)"
         )
-    corpus = load(source)
-    if mixture.endswith(f"_from_{corpus.target.split('_')[0]}"):
-        corpus = corpus.reversed()
+    corpus = load(source).for_mixture(mixture)
     pairs = {} if mixture.endswith("_monolingual") else {c: (c, "train") for c in corpus.languages}
     if mixture.endswith(("_monolingual", "_mixed")):
         pairs |= {mixing.monolingual(code): (code, MONOLINGUAL) for code in corpus.monolingual}

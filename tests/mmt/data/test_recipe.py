@@ -127,6 +127,18 @@ def test_corpora_to_leave_out_are_those_of_the_description_or_of_the_cache(tmp_p
         described.check_leave_out(["news", "b.tsv"])
 
 
+def test_a_reverse_model_has_no_back_translated_corpus_to_leave_out(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.tsv").write_text("Zug\ttrain\n")
+    (tmp_path / "corpus.toml").write_text(
+        '[train]\nde = ["a.tsv", { pairs = "b.tsv", back_translated = true }]\n'
+    )
+    forward = recipe.CacheConfig(str(tmp_path / "no cache"), "x_to_eng", corpus=str(tmp_path))
+    forward.check_leave_out(["b.tsv"])
+    with pytest.raises(ValueError, match=r"no corpus 'b.tsv' in the training data; known: a.tsv"):
+        dataclasses.replace(forward, mixture="x_from_eng").check_leave_out(["b.tsv"])
+
+
 def test_a_cache_that_names_no_corpora_cannot_leave_one_out(cached):
     with pytest.raises(ValueError, match="the cache names no corpora .* build it again"):
         cached[0].check_leave_out(["de.tsv"])
