@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 def score(args: argparse.Namespace) -> None:
     """Runs `mmt score`: prints the score of each pair of stdin, `line<TAB>translation`."""
     from mmt import config
-    from mmt.translate import Translator, arriving_lines, scoring, sentences
+    from mmt.translate import AUTO, Translator, arriving_lines, scoring, sentences
 
+    if args.source == AUTO:
+        raise ValueError("--from auto: scores need no detected language; name it, or omit --from")
     translator, decoding = translator_of(args)
     if (engine := config.bound(Translator.load, "engine")) not in (None, args.engine):
         raise ValueError(f"Translator.load.engine = {engine!r}: scores need the engine jax")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from mmt.data.cleaning.rules import normalised
-from mmt.data.corpora import Corpus, check_place, load
+from mmt.data.corpora import EMBEDDED, Corpus, check_place, load
 from mmt.data.pair import SPLITS, Pair
 from mmt.system.atomic import write_bytes
 from mmt.system.processes import workers
@@ -42,6 +42,8 @@ def hold_out(path: str | Path, sizes: Sizes, *, processes: int = 1) -> dict[str,
         has too few pairs, or an entry of [train] would read the new files. Then nothing is changed.
       OSError: a file cannot be written.
     """
+    if path == EMBEDDED:
+        raise ValueError(f"the embedded corpus {path} has validation and test pairs already")
     file = check_place(path)
     corpus, text = load(path), file.read_bytes().decode()
     _check(corpus, file, text, sizes)

@@ -45,6 +45,8 @@ def test_scores_are_those_of_translate(monkeypatch, capsys):
 
     status, out, err = typed("score", "--alignment", "eins\tone\neins one\n", monkeypatch, capsys)
     assert status == 1 and "line 2: 1 columns; expected 2, source<TAB>translation" in err
+    status, _, err = typed("score", "--from auto", "eins\tone\n", monkeypatch, capsys)
+    assert status == 1 and "name it, or omit --from" in err
     status, _, err = typed("score", "--from dutsch", "eins\tone\n", monkeypatch, capsys)
     assert status == 1 and "dutsch" in err
 

@@ -122,6 +122,11 @@ def test_the_files_of_another_description_stay(folder):
     assert (folder / "held_out/test/deu_Latn.tsv").read_bytes() == before
 
 
+def test_the_embedded_corpus_has_its_splits():
+    with pytest.raises(ValueError, match="cldr has validation and test pairs already"):
+        hold_out("cldr", {"test": 5})
+
+
 def test_the_command_makes_the_splits_that_are_missing(folder, capsys):
     assert main(["data", "split", str(folder), "--validation", "20"]) == 0
     output = capsys.readouterr()
