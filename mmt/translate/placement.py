@@ -70,9 +70,7 @@ def check_runs(ensemble: Sequence[str | Path]) -> None:
         raise ValueError(f"ensemble: {str(ensemble)!r}; expected a list: ['{ensemble}']")
 
 
-def checked_others(
-    engine: str, directories: Sequence[str | Path], first: Run
-) -> list[Run]:
+def checked_others(engine: str, directories: Sequence[str | Path], first: Run) -> list[Run]:
     """Returns the further runs of an ensemble.
 
     Raises:

@@ -109,7 +109,7 @@ class Translator:
                     f"the {side} vocabulary has {vocabulary.size} pieces, the model only "
                     f"{embeddings[side]} embeddings"
                 )
-        for model in (self.model, *(other.model for other in self.others)):
+        for model in self._models:
             if (routed := model.config.languages) not in (0, len(self.manifest.languages)):
                 raise ValueError(
                     f"the model routes by language and has {routed} languages "
@@ -129,16 +129,19 @@ class Translator:
     @property
     def routes_by_language(self) -> bool:
         """Returns whether the language of a line chooses experts; it must then be given."""
-        return any(each.config.languages for each in (self.model, *(o.model for o in self.others)))
+        return any(model.config.languages for model in self._models)
+
+    @property
+    def _models(self) -> tuple[Transformer, ...]:
+        return self.model, *(other.model for other in self.others)
 
     def combined(self) -> tuple[Model, Any]:
         """Returns the model, or the ensemble of all models, and its parameters."""
         params = self.params if self.ctranslate2 is None else self.params()
         if not self.others:
             return self.model, params
-        models = (self.model, *(other.model for other in self.others))
         all_params = (params, *(other.params for other in self.others))
-        return Ensemble(models, self.vocabularies["target"].size), all_params
+        return Ensemble(self._models, self.vocabularies["target"].size), all_params
 
     @property
     def default_decoding(self) -> Decoding:
