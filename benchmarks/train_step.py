@@ -6,7 +6,9 @@ Sizes, batch, dropout and optimiser class (Adafactor) are equal, with two thread
 where the name says so, in bfloat16 (torch: autocast) with float32 parameters. Each system has its
 own process, which starts as its plain command does. mmt restarts itself with large pages, as
 `mmt train` does; the others use the shell's environment without GLIBC_TUNABLES. Two more rows show
-the effect of large pages: mmt without, Hugging Face with them.
+the effect of large pages: mmt without, Hugging Face with them. `unrolled` are the settings that
+docs/training/configs.md gives for a CPU: all layers in one iteration of the scan, and no
+rematerialisation.
 
 The processes are timed alternately, and the best step of each counts, so other load affects all of
 them. CPU seconds are those of the whole process. Systems that are not installed are `not run`. T5X
@@ -54,18 +56,19 @@ SIZES = Size(256, 4, 8192, rows=32), Size(512, 6, 32768, rows=16)
 Step = Callable[[], None]  # makes a training step and waits for it
 
 
-def ours(size: Size, *, dtype: str = "float32") -> Step:
-    """Returns `Trainer.step` of `mmt train`."""
+def ours(size: Size, *, dtype: str = "float32", unrolled: bool = False) -> Step:
+    """Returns `Trainer.step` of `mmt train`; unrolled: with the settings for a CPU."""
     import jax
     import optax
 
     from mmt import losses, train
     from mmt.model import transformer
 
+    for_cpu: dict[str, Any] = {"unroll": size.layers, "remat": "none"}
     config = transformer.Config(
         vocab_size=size.vocabulary, emb_dim=size.width, num_heads=size.width // 64, head_dim=64,
         mlp_dim=4 * size.width, encoder_layers=size.layers, decoder_layers=size.layers,
-        dropout_rate=DROPOUT, dtype=dtype,
+        dropout_rate=DROPOUT, dtype=dtype, **for_cpu if unrolled else {},
     )  # fmt: skip
     program = train.Trainer(
         transformer.Transformer(config), optax.adafactor(RATE), losses.Objective(label_smoothing=0)
@@ -173,6 +176,10 @@ class System(NamedTuple):
 SYSTEMS = {
     "ours": System(ours, large_pages=True),
     "ours, bfloat16": System(lambda size: ours(size, dtype="bfloat16"), large_pages=True),
+    "ours, unrolled": System(lambda size: ours(size, unrolled=True), large_pages=True),
+    "ours, bfloat16, unrolled": System(
+        lambda size: ours(size, dtype="bfloat16", unrolled=True), large_pages=True
+    ),
     "ours, no large pages": System(ours),
     "T5X (one-hot)": System(lambda size: t5x(size, one_hot=True)),
     "T5X (gather)": System(lambda size: t5x(size, one_hot=False)),
