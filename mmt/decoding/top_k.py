@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from mmt.system import environment
+
 _BLOCK = 128  # columns; narrow arrays gain nothing
 
 
@@ -14,7 +16,8 @@ def top_k(x: Float[Array, "N V"], k: int) -> tuple[Float[Array, "N k"], Int[Arra
     blocks are sorted. Of equal values the ones in lower columns are taken.
     """
     rows, width = x.shape
-    on_one_cpu = jax.default_backend() == "cpu" and jax.sharding.get_abstract_mesh().size <= 1
+    is_unpartitioned = jax.sharding.get_abstract_mesh().size <= 1
+    on_one_cpu = environment.target_platform() == "cpu" and is_unpartitioned
     if not on_one_cpu or width < 2 * k * _BLOCK:
         values, columns = jax.lax.top_k(x, k)
         return values, columns

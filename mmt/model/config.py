@@ -9,8 +9,9 @@ from mmt.checked import within
 from mmt.model import layers
 from mmt.model.moe import MoeConfig
 
-# Activations saved for the backward pass: all; matrix products; matrix products with weights other
-# than the experts' (T5X's "minimal"); only the input of a block. Costs: benchmarks/memory.py.
+# Activations saved for the backward pass: all; matrix products other than attention's scores;
+# matrix products with weights other than the experts' (T5X's "minimal"); only the input of a block.
+# Costs: benchmarks/memory.py.
 REMAT = ("none", "dots", "minimal", "full")
 ROUTING = ("token", "language", "none")
 _MAX_DEPTH = 10_000  # layers of a stack, since parameter names are listed layer by layer

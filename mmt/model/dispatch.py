@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from mmt.model.product import Kernel, SeparateExperts, product
 from mmt.model.routing import Routing, rank
+from mmt.system import environment
 
 # mlp(rows, weights, product) -> rows: one expert on [R D] with weights [in out], or all experts on
 # [E R D] with weights [E in out]; product(rows, weight) is the matrix product of either layout.
@@ -91,7 +92,8 @@ def fastest(name: str) -> Callable[..., Array]:
     "auto" is the fastest one measured on this backend, and `gather` on a backend without
     measurements.
     """
-    return DISPATCHERS[FASTEST.get(jax.default_backend(), "gather") if name == "auto" else name]
+    platform = environment.target_platform()
+    return DISPATCHERS[FASTEST.get(platform, "gather") if name == "auto" else name]
 
 
 def experts_are_sharded() -> bool:

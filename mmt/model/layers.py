@@ -15,6 +15,7 @@ from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 
 from mmt.model.product import Kernel, Quantized, SeparateExperts, product
+from mmt.system import environment
 
 Axes = int | tuple[int, ...]
 KeyValue = tuple[Float[Array, "B H S K"], Float[Array, "B H S K"]]
@@ -297,7 +298,7 @@ def _scores(
     in memory, which limits attention over short sequences. The bias' gradient, a sum over rows, is
     a product with ones: on a CPU, XLA's sum over a leading axis takes fifty times as long.
     """
-    if query.shape[2] < _FEW_QUERIES and jax.default_backend() == "cpu":
+    if query.shape[2] < _FEW_QUERIES and environment.target_platform() == "cpu":
         scores = jnp.matmul(keys, jnp.swapaxes(query, 2, 3), preferred_element_type=float)
         scores = jnp.swapaxes(scores, 2, 3)
     else:

@@ -13,8 +13,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float, Int8
+
+from mmt.system import environment
 
 
 class Quantized(NamedTuple):
@@ -47,6 +50,8 @@ class SeparateExperts(NamedTuple):
 
 Kernel = Array | Quantized
 BFLOAT16_FLAGS = {"amx_bf16", "avx512_bf16"}
+# Names of results for rematerialisation: its policies see no product with a gradient of its own.
+PRODUCT, BATCHED_PRODUCT = "product", "batched_product"
 
 
 def product(
@@ -66,7 +71,8 @@ def product(
     if kernel.dtype == jnp.bfloat16 and x.dtype != jnp.bfloat16:
         return _dot(x.astype(jnp.bfloat16), kernel, -1, -2).astype(dtype)
     if x.dtype == jnp.bfloat16 and _has_fast_form():
-        return _product(x, kernel, dtype)
+        name = PRODUCT if x.ndim == 2 else BATCHED_PRODUCT
+        return checkpoint_name(_product(x, kernel, dtype), name)
     return jnp.matmul(x, kernel.astype(x.dtype), preferred_element_type=dtype)
 
 
@@ -98,7 +104,8 @@ def _has_fast_form() -> bool:
     """
     mesh = jax.sharding.get_abstract_mesh()
     is_unpartitioned = mesh.size <= 1 or mesh.are_all_axes_manual
-    return jax.default_backend() == "cpu" and is_unpartitioned and has_bfloat16_instructions()
+    on_cpu = environment.target_platform() == "cpu"
+    return on_cpu and is_unpartitioned and has_bfloat16_instructions()
 
 
 @functools.cache

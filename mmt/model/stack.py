@@ -16,12 +16,18 @@ from mmt.model import layers
 from mmt.model.config import Config
 from mmt.model.kv_cache import CrossKV, KVCache
 from mmt.model.moe import MoeMlp
+from mmt.model.product import BATCHED_PRODUCT, PRODUCT
 
+_POLICIES = jax.checkpoint_policies
 _REMAT_POLICIES = {  # by name of config.REMAT
-    "none": jax.checkpoint_policies.everything_saveable,
-    "dots": jax.checkpoint_policies.dots_saveable,
-    "minimal": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
-    "full": jax.checkpoint_policies.nothing_saveable,
+    "none": _POLICIES.everything_saveable,
+    "dots": _POLICIES.save_from_both_policies(
+        _POLICIES.dots_saveable, _POLICIES.save_only_these_names(PRODUCT, BATCHED_PRODUCT)
+    ),
+    "minimal": _POLICIES.save_from_both_policies(
+        _POLICIES.dots_with_no_batch_dims_saveable, _POLICIES.save_only_these_names(PRODUCT)
+    ),
+    "full": _POLICIES.nothing_saveable,
 }
 Stacked = tuple[Float[Array, "L B H S K"], Float[Array, "L B H S K"]]
 

@@ -115,6 +115,17 @@ def large_pages() -> str:
     return f"yes: training commands set {TUNABLES}={LARGE_PAGES.split(':')[0]}:…"
 
 
+def target_platform() -> str:
+    """Returns the platform of the active mesh's devices; without a mesh, JAX's default backend.
+
+    They differ where `mmt plan` compiles a program for devices that are not present.
+    """
+    import jax
+
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    return getattr(device, "platform", None) or jax.default_backend()
+
+
 def processor() -> str:
     """Returns the name of the CPU."""
     cpus = Path("/proc/cpuinfo")

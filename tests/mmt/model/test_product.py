@@ -108,6 +108,16 @@ def test_the_fast_form_is_not_used_on_a_mesh(fast):
     assert "custom_vjp" not in traced
 
 
+def test_the_fast_form_is_that_of_a_cpu(fast):
+    """A program for one TPU may be compiled on a CPU."""
+    x, kernel, _ = arrays((24, 8), (8, 5), jnp.bfloat16)
+    device = jax.sharding.AbstractDevice("TPU v5 lite", None, "tpu")
+    mesh = jax.sharding.AbstractMesh((1,), ("data",), abstract_device=device)
+    with jax.sharding.use_abstract_mesh(mesh):
+        traced = str(jax.make_jaxpr(lambda x, kernel: product(x, kernel))(x, kernel))
+    assert "custom_vjp" not in traced
+
+
 def test_the_fast_form_is_used_inside_shard_map(fast):
     """There each device has whole arrays. Baselines trained simultaneously are such programs."""
     x, kernel, _ = arrays((24, 8), (8, 5), jnp.bfloat16)

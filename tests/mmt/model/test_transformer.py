@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from mmt.model import moe
+from mmt.model import moe, product
+from mmt.model.config import REMAT
 from mmt.model.transformer import Config, Transformer
+from mmt.plan import flops
 
 SMALL = Config(
     vocab_size=40, emb_dim=12, num_heads=2, head_dim=5, mlp_dim=16,
@@ -284,6 +286,21 @@ def test_remat_changes_nothing(trained, policy):
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), others, gradients
     )
+
+
+@pytest.mark.parametrize("policy", REMAT)
+def test_remat_recomputes_the_same_products_in_bfloat16(trained, monkeypatch, policy):
+    """The fast form of bfloat16 has a gradient of its own, which policies do not see inside."""
+    monkeypatch.setattr(product, "has_bfloat16_instructions", lambda: True)
+    model, params, _ = trained
+
+    def work(**changes):
+        other = Transformer(dataclasses.replace(model.config, **changes))
+        return flops.count(training(other).trace(params, 0).jaxpr).flops
+
+    assert work(remat=policy, dtype="bfloat16") == work(remat=policy, dtype="float32")
+    assert work(remat="none") <= work(remat=policy) <= work(remat="full")
+    assert (work(remat=policy) == work(remat="full")) == (policy == "full")
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 from eval.baselines import stacked
@@ -112,3 +113,16 @@ def test_a_plan_says_whether_there_are_large_pages(monkeypatch):
     assert environment.large_pages().startswith(("yes: ", "no: turned off in the kernel"))
     monkeypatch.setattr(os, "confstr", lambda name: None)
     assert environment.large_pages().startswith("no: they need")
+
+
+def test_the_target_platform_is_that_of_the_mesh():
+    """A plan compiles for devices that are not present."""
+    assert environment.target_platform() == jax.default_backend()
+    kinds = {"tpu": "TPU v5 lite", "cpu": "cpu"}
+    for platform, kind in kinds.items():
+        device = jax.sharding.AbstractDevice(kind, None, platform)
+        mesh = jax.sharding.AbstractMesh((1,), ("data",), abstract_device=device)
+        with jax.sharding.use_abstract_mesh(mesh):
+            assert environment.target_platform() == platform
+    with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((2,), ("data",))):
+        assert environment.target_platform() == jax.default_backend()
