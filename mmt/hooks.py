@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from mmt import distributed
+from mmt import distributed, suggest
 from mmt.metrics import Meters
 from mmt.run import Run
 from mmt.step import Rows, Step
@@ -277,16 +277,20 @@ class EarlyStop:
     since: measurements up to this step do not count.
 
     It reads the logged rows, so a resumed run counts earlier measurements. All processes follow the
-    first.
+    first. It warns once of a metric that no hook before it in the list has measured.
     """
 
     patience: int
     metric: str = "validation_loss"
     larger_is_better: bool = False
     since: int = 0
+    _warned: bool = dataclasses.field(default=False, init=False, repr=False)
 
     def __call__(self, now: Step) -> bool:
-        if self.metric not in now.measured or now.number <= self.since:
+        if self.metric not in now.measured:
+            self._warn(now)
+            return False
+        if now.number <= self.since:
             return False
         values = distributed.from_first(
             lambda: [
@@ -304,3 +308,15 @@ class EarlyStop:
         now.log.write({"step": now.number, "stopped": reason})
         now.log.say(f"step {now.number}: {reason}; stopping")
         return True
+
+    def _warn(self, now: Step) -> None:
+        if self._warned or not (now.measured or now.last):
+            return
+        self._warned = True
+        if distributed.from_first(lambda: any(self.metric in row for row in now.log.rows())):
+            return
+        measured = ", ".join(now.measured) or "nothing"
+        now.log.say(
+            f"step {now.number}: no hook before hooks.EarlyStop has measured its metric "
+            f"{self.metric!r}; measured: {measured}{suggest.hint(self.metric, now.measured)}"
+        )

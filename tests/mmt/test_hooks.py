@@ -102,6 +102,30 @@ def test_stops_after_patience_and_stays_stopped(
     assert int(again.step) == end
 
 
+def test_a_metric_that_nothing_measures_is_named_once(tmp_path, toy_program, toy_batches, capsys):
+    """Such a run never stops early. The hook may also be before those that measure."""
+
+    def measure(now):
+        now.measured["validation_loss"] = 1.0
+        now.log.write({"step": now.number, "validation_loss": 1.0})
+
+    stop = hooks.EarlyStop(1, metric="validation_los")
+    train.train(
+        toy_program(), toy_batches(), model_dir=str(tmp_path / "misspelt"), steps=3,
+        hooks=[measure, stop],
+    )  # fmt: skip
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "EarlyStop" in line]
+    assert "step 1: no hook before" in line and line.endswith(
+        "'validation_los'; measured: validation_loss; nearest: validation_loss"
+    )
+    train.train(
+        toy_program(), toy_batches(), model_dir=str(tmp_path / "first"), steps=3,
+        hooks=[hooks.EarlyStop(1, metric="bleu"), measure],
+    )  # fmt: skip
+    assert "step 3: no hook before hooks.EarlyStop has measured its metric 'bleu'; measured: " \
+           "nothing" in capsys.readouterr().err  # fmt: skip
+
+
 def test_a_corpus_without_validation_data_is_an_error(tmp_path, toy_program, toy_batches):
     with pytest.raises(ValueError, match="no validation examples"):
         train.train(
