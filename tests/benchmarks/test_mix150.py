@@ -2,13 +2,14 @@
 
 import gzip
 import hashlib
+import json
 import os
 from pathlib import Path
 
 import pytest
 
 from benchmarks import packs
-from benchmarks.mix150 import corpus, extend, fraction, phrases, verses
+from benchmarks.mix150 import corpus, expert_gain, extend, fraction, phrases, verses
 from eval import baselines, testsets
 from mmt import config, initial
 from mmt.data import corpora
@@ -265,3 +266,19 @@ def test_a_fraction_has_all_pairs_of_its_lines_and_whole_test_sets(tmp_path):
     kept = {code: [pair.target for pair in part.pairs(code, "train")] for code in part.languages}
     assert kept["deu_Latn"] == kept["swh_Latn"] == [each for each in whole[:50] if each in eighth]
     assert len(list(part.pairs("deu_Latn", "test"))) == 50
+
+
+def test_the_gain_of_experts_is_that_of_equal_tokens_and_lines(tmp_path):
+    rows = [
+        (10, 0, 5, 4.0), (10, 0, 9, 3.5), (10, 16, 5, 4.1), (10, 16, 9, 3.25), (10, 16, 12, 3.0),
+        (40, 0, 5, 3.0), (40, 16, 5, 2.5),
+    ]  # fmt: skip
+    fields = "lines", "experts", "tokens", "validation_loss"
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(dict(zip(fields, row, strict=True))) + "\n" for row in rows))
+    pairs = expert_gain.read(file)
+    assert {lines: pair.gains() for lines, pair in pairs.items()} == {
+        40: {5: 0.5}, 10: {5: pytest.approx(-0.1), 9: 0.25}
+    }  # fmt: skip
+    figure = expert_gain.draw(pairs)
+    assert [len(axes.lines) for axes in figure.axes] == [4, 3]  # the last is the line of no gain

@@ -118,7 +118,7 @@ def legend_of_all(figure: Figure) -> None:
     top = 1 - _TITLE / height
     figure.set_layout_engine("constrained", rect=(0, 0, 1, 1 - (rows * _LEGEND_ROW + 4) / height))
     figure.legend(
-        handles, labels, loc="upper left", bbox_to_anchor=(0, top), ncols=columns,
+        handles, labels, loc="upper left", bbox_to_anchor=(0.006, top), ncols=columns,
         borderpad=0, borderaxespad=0, columnspacing=1.8,
     )  # fmt: skip
 
