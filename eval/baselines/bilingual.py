@@ -258,7 +258,7 @@ class _Trainer:
         """Returns tokens of the own vocabulary per token of the shared one, in held-out targets.
 
         End tokens are included. Warns if different examples fit the model, because the losses are
-        then of different texts.
+        then of different texts. Raises ValueError if none fits with both vocabularies.
         """
         with settings.configured() as (program, plan):
             own_cache = _cache_of(self.opened, program, plan, code)
@@ -271,7 +271,14 @@ class _Trainer:
                 f"fit, but {fit[1].sum()} in the shared vocabulary: losses are of different text",
                 stacklevel=2,
             )
-        own_tokens, shared_tokens = (pairs[fit[0] & fit[1], 1].sum() for pairs in lengths)
+        fit_both = fit[0] & fit[1]
+        if not fit_both.any():
+            raise ValueError(
+                f"{settings.name}: no validation example of {code} fits TASK_FEATURE_LENGTHS = "
+                f"{plan.feature_lengths} with both vocabularies, so that losses do not compare; "
+                "allowed: greater lengths, or no vocabulary of its own"
+            )
+        own_tokens, shared_tokens = (pairs[fit_both, 1].sum() for pairs in lengths)
         return float(own_tokens / shared_tokens)
 
     def _job(

@@ -272,5 +272,6 @@ def test_losses_of_other_vocabularies_are_compared_on_the_same_sentences(toy):
     )
     assert rate == few / target > 1
     room = f"baselines.Plan.feature_lengths = {{'inputs': 40, 'targets': {target}}}"
-    with pytest.warns(UserWarning, match="short: 0 of 5 validation examples of deu_Latn fit, but"):
+    few_fit = pytest.warns(UserWarning, match="short: 0 of 5 validation examples of deu_Latn fit")
+    with few_fit, pytest.raises(ValueError, match="no validation example of deu_Latn fits"):
         trainer.rate(Class("short", bindings=[*bindings, room]), "deu_Latn")
