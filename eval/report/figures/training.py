@@ -190,11 +190,26 @@ def _line(axes: Axes, curve: Curve, values: Sequence[float | None], **look: Any)
 
 
 def _zoom(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Limits the axis to twice the median, because the first steps' losses would dominate it."""
-    losses = sorted(value for curve in curves for _, value in measured(curve, curve.loss))
-    if losses:
-        low, middle = losses[0], losses[len(losses) // 2]
-        axes.set_ylim(low - 0.05 * (middle - low), min(losses[-1], low + 4 * (middle - low)) + 1e-6)
+    """Limits the axis, because the first steps' losses would dominate it.
+
+    It ends at four times the distance of the median from the lowest training loss, or at the
+    highest validation loss after the first.
+    """
+
+    def known(curve: Curve, values: Sequence[float | None]) -> list[float]:
+        return [value for _, value in measured(curve, values) if math.isfinite(value)]
+
+    losses = sorted(value for curve in curves for value in known(curve, curve.loss))
+    if not losses:
+        return
+    validation = [v for curve in curves for v in known(curve, curve.validation_loss)[1:]]
+    low, middle = losses[0], losses[len(losses) // 2]
+    margin = 0.05 * (middle - low)
+    highest = min(losses[-1], low + 4 * (middle - low))
+    axes.set_ylim(
+        min([low, *validation]) - margin,
+        max([highest, *(loss + margin for loss in validation)]) + 1e-6,
+    )
 
 
 def _mark(axes: Axes) -> None:

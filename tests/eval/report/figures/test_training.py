@@ -84,6 +84,21 @@ def test_curves_are_drawn_where_measured(whole):
     assert training.loss_by_tokens(["other"], index) is None
 
 
+def test_the_validation_loss_of_an_overfitted_model_is_visible(whole):
+    """It rises while the training loss falls; the high losses of the first steps are not shown."""
+    _, index = whole
+    curve = index.curve("moe")
+    count = len(curve.tokens)
+    fitted = (9.0, *(2.0 - i / count for i in range(1, count)))
+    curve = dataclasses.replace(
+        curve, tokens=tuple(1000 * i for i in range(1, count + 1)), loss=fitted,
+        validation_loss=(8.0, *(4.0 + i / count for i in range(1, count - 1)), None),
+    )  # fmt: skip
+    axes = training.loss_by_tokens(["moe"], AnalysisIndex([curve])).axes[0]
+    low, high = axes.get_ylim()
+    assert low < min(fitted) and max(curve.validation_loss[1:-1]) < high < 8
+
+
 def test_source_use_is_drawn_where_measured(whole):
     comparison, index = whole
     assert training.source_use_by_tokens(comparison.systems, index) is None
