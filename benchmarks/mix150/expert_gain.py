@@ -4,8 +4,8 @@
 
 It reads result/distinct_english.jsonl, the validation losses of ablations/distinct_english.gin, and
 writes expert_gain.png. A row is one validation of one run: `lines` are the distinct English lines
-of its corpus, `experts` those of a layer (0: dense), `tokens` those read so far (source and
-target).
+of its corpus, `experts` those of a layer (0: dense), `tokens` those read so far, source and target
+(3,090 a step).
 """
 
 import json
