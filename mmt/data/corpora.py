@@ -37,6 +37,7 @@ import json
 import os
 import re
 import tomllib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -342,6 +343,10 @@ class _Description:
             context = entries.EntryContext(self.file.parent, split, (code, target))
             try:
                 files[code] = entries.read_all(listed_entries, context)
+            except locales.UntranslatedError as error:
+                if key in table:
+                    raise ValueError(f"{location}: {error}") from None
+                warnings.warn(f"{code} is left out: {error}", stacklevel=2)
             except (ValueError, OSError) as error:
                 raise ValueError(f"{location}: {error}") from None
         return files

@@ -72,6 +72,7 @@ def read(entry: object, context: EntryContext) -> tuple[Files, ...]:
 
     Raises:
       ValueError: an unknown key, an invalid value, a missing file.
+      UntranslatedError: no file of `locales` has a translated entry.
 
     >>> read("parts/*.tsv.gz", context)    # doctest: +SKIP
     (Files(source=.../parts/1.tsv.gz, ..., name='parts/1.tsv.gz'), ...)
@@ -101,7 +102,8 @@ def read(entry: object, context: EntryContext) -> tuple[Files, ...]:
         files_of_entry = _two_sides(_text(table["source"]), _text(table["target"]), context.root)
     if options.sample and len(files_of_entry) > 1:
         raise ValueError(f"sample needs one file; {entry} matches {len(files_of_entry)}")
-    return tuple(_named(files, options, context, len(files_of_entry)) for files in files_of_entry)
+    named = [_named(files, options, context, len(files_of_entry)) for files in files_of_entry]
+    return tuple(locales.translated(named) if "locales" in table else named)
 
 
 def read_text(entry: object, context: EntryContext) -> tuple[Files, ...]:

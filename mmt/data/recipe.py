@@ -5,12 +5,14 @@ Configs name this module `recipe`: `recipe.CacheConfig`, in older configs `recip
 
 import dataclasses
 import hashlib
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 from mmt.data import cache, corpora
 from mmt.data import vocabulary as vocab
 from mmt.data.cache import origins
+from mmt.data.cache.manifest import Manifest
 from mmt.data.entries import MONOLINGUAL
 from mmt.run import Run
 from mmt.system.data_root import data_root
@@ -46,9 +48,13 @@ class CacheConfig:
     def present(self) -> bool:
         """Returns whether the cache exists; an empty directory is none.
 
+        A cache with fewer pieces than `vocab_size` is used, with a warning: its texts may have no
+        more.
+
         Raises:
           ValueError: it has another mixture; its corpus, if that is readable, has changed; its
-            vocabulary is not that of `vocabulary_from`.
+            vocabulary is not that of `vocabulary_from`; it has one vocabulary for both sides where
+            two are configured, or the reverse.
         """
         directory = Path(self.directory)
         if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
@@ -69,6 +75,8 @@ class CacheConfig:
                         f"({expected}) in vocabulary_from: remove the cache, or set CACHE_DIR to "
                         "another directory"
                     )
+        elif self.vocab_size:
+            self._check_pieces(manifest)
         if self.corpus and (self.corpus == corpora.EMBEDDED or Path(self.corpus).exists()):
             corpus = corpora.load(self.corpus)
             corpus = corpus.reversed() if manifest.source else corpus
@@ -78,6 +86,25 @@ class CacheConfig:
                     "since it was made. Remove that directory, or set CACHE_DIR to another"
                 )
         return True
+
+    def _check_pieces(self, manifest: Manifest) -> None:
+        """Compares the vocabularies of an existing cache with the sizes to train."""
+        is_shared = len(set(manifest.vocabulary_hash.values())) == 1
+        if is_shared == bool(self.target_vocab_size):
+            found = "one vocabulary for both sides" if is_shared else "a vocabulary for each side"
+            raise ValueError(
+                f"the cache {self.directory} has {found}; target_vocab_size is "
+                f"{self.target_vocab_size}: set CACHE_DIR to another directory"
+            )
+        sizes = {"source": self.vocab_size, "target": self.target_vocab_size or self.vocab_size}
+        for side in ("source",) if is_shared else sizes:
+            if (pieces := manifest.vocabulary_size[side]) < sizes[side]:
+                name = "vocabulary" if is_shared else f"{side} vocabulary"
+                warnings.warn(
+                    f"the cache {self.directory} has a {name} of {pieces} pieces, not of "
+                    f"{sizes[side]}; for another vocabulary set CACHE_DIR to another directory",
+                    stacklevel=3,
+                )
 
     def check_leave_out(self, names: Sequence[str]) -> None:
         """Checks the corpora of `pipeline.train_batches.leave_out` before a cache exists.

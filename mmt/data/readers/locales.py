@@ -14,11 +14,13 @@ import itertools
 import json
 import re
 import warnings
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from mmt import languages as known_languages
-from mmt.data.readers import catalogues
+from mmt.data.readers import by_suffix, catalogues
+from mmt.data.readers.files import Files
 from mmt.documents import code_of, main_region, region_of
 from mmt.system import compression
 
@@ -26,6 +28,10 @@ BILINGUAL = (".po", ".mo", ".xlf", ".xliff", ".ts")  # one file holds the pairs 
 MULTILINGUAL = (".xcstrings",)  # one file holds all languages
 _FOLDER = re.compile(r"(?:values-)?(?P<code>[\w+-]+?)(?:\.lproj)?")
 _NO_REGION, _MAIN_REGION, _NO_CODE, _OTHER_REGION = range(4)  # in the order of preference
+
+
+class UntranslatedError(ValueError):
+    """A folder has catalogues of a language, and none of them has a translated entry."""
 
 
 class _Locale(NamedTuple):
@@ -83,6 +89,26 @@ def pairs(root: Path, source: str, target: str) -> list[tuple[Path, Path | None]
         available = ", ".join(languages(root, "")) or "none"
         raise ValueError(f"{root}: no catalogues of {source} and {target}; it has: {available}")
     return files
+
+
+def translated(catalogues_of_language: Sequence[Files]) -> list[Files]:
+    """Returns the files that have pairs; a warning names the others.
+
+    Raises:
+      UntranslatedError: none has pairs.
+    """
+    kept: list[Files] = []
+    others: list[Files] = []
+    for files in catalogues_of_language:
+        has_pairs = next(iter(by_suffix.reader(files).read(files)), None) is not None
+        (kept if has_pairs else others).append(files)
+    names = ", ".join(str(files.source) for files in others[:5])
+    names += f" and {len(others) - 5} others" if len(others) > 5 else ""
+    if not kept:
+        raise UntranslatedError(f"{names}: no translated entry")
+    if others:
+        warnings.warn(f"{names}: left out, since no entry is translated", stacklevel=3)
+    return kept
 
 
 def _files(root: Path) -> list[Path]:

@@ -114,6 +114,26 @@ def test_the_cache_of_another_vocabulary_is_refused(cached, tmp_path):
         dataclasses.replace(cache_config, vocabulary_from=str(parent)).present()
 
 
+def test_a_cache_with_fewer_pieces_than_configured_is_used_with_a_warning(cached):
+    cache_config, _ = cached
+    with pytest.warns(UserWarning, match=r"vocabulary of \d+ pieces, not of 8000;"):
+        assert dataclasses.replace(cache_config, vocab_size=8000).present()
+
+
+def test_a_cache_of_the_configured_size_is_used_without_a_warning(cached, recwarn):
+    cache_config, _ = cached
+    pieces = cache.open_cache(Path(cache_config.directory)).manifest.vocabulary_size["source"]
+    recwarn.clear()
+    assert dataclasses.replace(cache_config, vocab_size=pieces).present()
+    assert not recwarn.list
+
+
+def test_a_cache_with_one_vocabulary_is_not_used_for_two(cached):
+    cache_config, _ = cached
+    with pytest.raises(ValueError, match="one vocabulary for both sides; target_vocab_size is 300"):
+        dataclasses.replace(cache_config, vocab_size=320, target_vocab_size=300).present()
+
+
 def test_corpora_to_leave_out_are_those_of_the_description_or_of_the_cache(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.tsv").write_text("Zug\ttrain\n")

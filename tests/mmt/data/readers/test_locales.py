@@ -164,3 +164,31 @@ def test_forms_of_a_string_catalog_are_no_languages(tmp_path):
         write(tmp_path, "app/a.xcstrings", broken)
         with pytest.raises(ValueError, match=r"app/a\.xcstrings: no String Catalog"):
             locales.languages(tmp_path / "app", "eng_Latn")
+
+
+def po(language: str, *translations: str) -> str:
+    units = (f'msgid "house {i}"\nmsgstr "{text}"\n' for i, text in enumerate(translations))
+    return "\n".join([PO.replace("de", language), *units])
+
+
+def test_a_catalogue_without_translations_is_left_out_with_a_warning(tmp_path):
+    write(tmp_path / "app", "main/de.po", po("de", "Haus", ""), "second/de.po", po("de", "", ""))
+    write(tmp_path, "corpus.toml", '[train]\nde = { locales = "app" }\n')
+    with pytest.warns(UserWarning, match=r"second/de\.po: left out, since no entry is translated"):
+        corpus = corpora.load(tmp_path)
+    assert corpus.entries("de", "train") == ("app/main/de.po",)
+    assert [pair[:2] for pair in corpus.pairs("de", "train")] == [("Haus", "house 0")]
+
+
+def test_a_language_without_translations_is_left_out_of_all_with_a_warning(tmp_path):
+    write(tmp_path / "app", "de.po", po("de", "Haus"), "fr.po", po("fr", ""))
+    write(tmp_path, "corpus.toml", '[train]\n"*" = { locales = "app" }\n')
+    with pytest.warns(UserWarning, match=r"fra_Latn is left out: .*fr\.po: no translated entry"):
+        assert corpora.load(tmp_path).languages == ("deu_Latn",)
+
+
+def test_a_named_language_without_translations_is_an_error(tmp_path):
+    write(tmp_path / "app", "de.po", po("de", "Haus"), "fr.po", po("fr", ""))
+    write(tmp_path, "corpus.toml", '[train]\nde = { locales = "app" }\nfr = { locales = "app" }\n')
+    with pytest.raises(ValueError, match=r"corpus\.toml:3: .*fr\.po: no translated entry"):
+        corpora.load(tmp_path)
