@@ -311,7 +311,8 @@ def _back_translate(args: argparse.Namespace) -> None:
     job = config.configured(back_translation.BackTranslation)(
         args.model, args.corpus, args.out, languages
     )
-    job.write(translator, decoding)
+    engine = engines.engine_of(args)
+    job.write(translator, decoding, engine=engine, weights=_weights_used(args, engine))
     print(args.out)
 
 
@@ -367,6 +368,16 @@ def _load_translator(args: argparse.Namespace) -> Any:
     if ensemble := engines.ensemble_of(args):
         options["ensemble"] = ensemble
     return config.configured(load)(args.model, layout=layout, engine=engine, **options)
+
+
+def _weights_used(args: argparse.Namespace, engine: str) -> str | None:
+    """Returns the precision that `_load_translator` uses; None: as trained."""
+    from mmt import translate
+
+    weights = engines.weights_of(args)
+    if not weights or translate.layout_of(args.model, engine) is not None:
+        return None
+    return engines.fastest_weights(engine) if weights == "auto" else weights
 
 
 def _weights(args: argparse.Namespace) -> str:

@@ -48,12 +48,25 @@ class BackTranslation:
     into: Sequence[str] = ()
     lines: int = 0
 
-    def write(self, translator: Translator, decoding: Decoding) -> None:
+    def write(
+        self,
+        translator: Translator,
+        decoding: Decoding,
+        *,
+        engine: str = "jax",
+        weights: str | None = None,
+    ) -> None:
         """Writes the missing parts of the corpus; a complete corpus is left unchanged.
 
         A killed run resumes after the last complete line; `corpus.toml` is written last.
-        `back_translation.json` records model, text and decoding. Lines with an empty translation
-        are removed and counted there. The first column of a line is its number in the text.
+        `back_translation.json` records model, engine, weights, text and decoding. Lines with an
+        empty translation are removed and counted there. The first column of a line is its number in
+        the text.
+
+        Args:
+            translator: the loaded model.
+            decoding: the search options.
+            engine, weights: those of the translator, for the record; None: as trained.
 
         Raises:
             ValueError: there is no text, the model has another direction, or the directory holds
@@ -69,10 +82,11 @@ class BackTranslation:
                 f"it under [monolingual], which has {', '.join(corpus.monolingual) or 'nothing'}"
             )
         codes = self._target_codes(translator, corpus)
-        recipe = self._recipe(translator, decoding, corpus, codes)
+        precision = {"engine": engine, "weights": weights}
+        recipe = self._recipe(translator, decoding, corpus, codes) | precision
         complete = (folder / "corpus.toml").exists()
         with contextlib.nullcontext() if complete else lock.held(folder):
-            output_log.begin(folder / PROVENANCE, recipe)
+            output_log.begin(folder / PROVENANCE, recipe, added=precision)
             if not (folder / "corpus.toml").exists():
                 self._translate(translator, decoding, corpus, codes)
                 self._describe(cleaned(corpus), codes, recipe)

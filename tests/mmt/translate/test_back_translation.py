@@ -134,6 +134,24 @@ def test_impossible_requests_are_errors_before_anything_is_written(
     assert not (tmp_path / "bt").exists()
 
 
+def test_other_weights_are_another_recipe(corpus, tmp_path, write):
+    write(Reverse())
+    work = BackTranslation("runs/r", str(corpus), str(tmp_path / "bt"))
+    with pytest.raises(ValueError, match="weights: None there, 'int8' requested"):
+        work.write(Reverse(0), DEFAULT, weights="int8")
+    with pytest.raises(ValueError, match="engine: 'jax' there, 'ctranslate2' requested"):
+        work.write(Reverse(0), DEFAULT, engine="ctranslate2")
+
+
+def test_a_record_of_an_older_version_names_no_weights(corpus, tmp_path, write):
+    write(Reverse())
+    file = tmp_path / "bt" / PROVENANCE
+    record = json.loads(file.read_text())
+    file.write_text(json.dumps({k: v for k, v in record.items() if k not in ("engine", "weights")}))
+    work = BackTranslation("runs/r", str(corpus), str(tmp_path / "bt"))
+    work.write(Reverse(0), DEFAULT, weights="int8")
+
+
 def test_no_text_an_empty_one_and_another_recipe_are_refused(corpus, tmp_path, write):
     write(Reverse())
     with pytest.raises(ValueError, match=r"another recipe \(lines: 0 there, 5 requested"):
