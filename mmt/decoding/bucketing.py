@@ -86,10 +86,10 @@ class BucketedBatches:
         batch_size: rows of every batch; missing sources are filled up.
         longest: maximum tokens of a source.
         fixed: whether a batch of fewer sources has `batch_size` rows too. If not, it has the
-            smallest sufficient power of two of rows, at least 4, and shrinks to a quarter of its
-            rows as soon as the others are done; and short sources are encoded at three quarters of
-            their bucket's length. This is faster, but by rounding a result may depend on other
-            sources.
+            smallest sufficient power of two of rows, at least 4 for several sources, and shrinks to
+            a quarter of its rows as soon as the others are done; and short sources are encoded at
+            three quarters of their bucket's length. This is faster, but by rounding a result may
+            depend on other sources.
         token_scores: whether to keep the scores of tokens.
         edges: word edges of the target tokens, if sources have required phrases.
     """
@@ -202,7 +202,7 @@ class BucketedBatches:
         cache_length: int,
     ) -> Rows:
         """Returns a batch of sources, before the first step of their search."""
-        rows = segments.rows_of(len(sources), self.batch_size, self.fixed)
+        rows = segments.rows_of(len(sources), self.batch_size, self.fixed, beams=settings.beams)
         batch = list(sources.values())
         tokens = np.full((rows, self._encoded_length(batch, bucket)), self.model.pad, np.int32)
         numbers = np.full(rows, -1)

@@ -18,7 +18,8 @@ from mmt.decoding.settings import BeamSettings
 
 _SHORTEST = 16  # tokens of the shortest cache
 _STEPS = 8  # of the shortest segment
-_FEWEST = 4  # rows: CPUs compute products of fewer rows in bfloat16 and int8 slowly
+_FEWEST = 4  # rows of several sources; smaller batches would need further programs to compile
+_FEWEST_HYPOTHESES = 2  # CPUs compute products of one row in bfloat16 and int8 slowly
 _LEAST = 4  # rows of the batches with long caches
 
 
@@ -115,8 +116,8 @@ class SegmentedSearch:
         settings: settings of the search.
         batch_size: rows of a full batch in the first segment.
         fixed: whether batches of fewer sources are filled up, so that every row meets the same
-            programs. If not, a batch has the smallest sufficient power of two of rows, at least 4,
-            and shrinks to a quarter of its rows as soon as the others are done.
+            programs. If not, a batch has as many rows as `rows_of` returns, and shrinks to a
+            quarter of them as soon as the others are done.
     """
 
     def __init__(
@@ -144,7 +145,8 @@ class SegmentedSearch:
             if (rows := self._waiting[number]) is not None:
                 self._waiting[number] = None
                 indices = np.flatnonzero(rows.sources >= 0)
-                size = rows_of(len(indices), segment.rows, self._fixed)
+                beams = self._settings.beams
+                size = rows_of(len(indices), segment.rows, self._fixed, beams=beams)
                 self._run(self._take([rows], indices, size), number)
         return self._hypotheses
 
@@ -225,11 +227,18 @@ class SegmentedSearch:
             self._hypotheses[int(rows.sources[row])] = of_row
 
 
-def rows_of(sources: int, batch_size: int, fixed: bool) -> int:
-    """Returns the rows of a batch for a number of sources."""
+def rows_of(sources: int, batch_size: int, fixed: bool, *, beams: int) -> int:
+    """Returns the rows of a batch for a number of sources.
+
+    >>> [rows_of(count, 32, fixed=False, beams=4) for count in (1, 2, 4, 5, 31)]
+    [1, 4, 4, 8, 32]
+    >>> rows_of(1, 32, fixed=False, beams=1), rows_of(1, 32, fixed=True, beams=4)
+    (2, 32)
+    """
     if fixed:
         return batch_size
-    return min(batch_size, max(_FEWEST, 1 << (sources - 1).bit_length()))
+    least = _FEWEST if sources > 1 else max(1, _FEWEST_HYPOTHESES // beams)
+    return min(batch_size, max(least, 1 << (sources - 1).bit_length()))
 
 
 def segments(longest: int, batch_size: int) -> list[SearchSegment]:

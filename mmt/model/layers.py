@@ -15,7 +15,6 @@ from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 
 from mmt.model.product import Kernel, Quantized, SeparateExperts, product
-from mmt.system import environment
 
 Axes = int | tuple[int, ...]
 KeyValue = tuple[Float[Array, "B H S K"], Float[Array, "B H S K"]]
@@ -26,9 +25,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "silu": nn.silu,
     "linear": lambda x: x,
 }
-_FEW_QUERIES = (
-    8  # queries; with fewer, XLA transposes them faster than the keys (twice as fast on a CPU)
-)
+_NAN_BITS = 0x7FC0  # of bfloat16
 MASKED = -1e9  # finite, so that a fully masked row stays finite
 
 
@@ -109,17 +106,25 @@ class Embed(nn.Module):
         )
 
     def __call__(self, tokens: Int[Array, "B T"]) -> Float[Array, "B T D"]:
-        # An id outside the table gives NaN instead of another token's vector.
-        def lookup(table: Array) -> Array:
-            return jnp.take(table, tokens, axis=0, mode="fill").astype(self.dtype)
-
         if isinstance(self.embedding, Quantized):
-            return lookup(self.embedding.values) * lookup(self.embedding.scale)
-        return lookup(self.embedding)
+            values, scale = (_rows(t, tokens) for t in self.embedding[:2])
+            return values.astype(self.dtype) * scale.astype(self.dtype)
+        return _rows(self.embedding, tokens).astype(self.dtype)
 
     def attend(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
         """Returns logits: the products of `x` with all vectors of the table."""
         return contract(x, self.embedding.T, dtype=float)
+
+
+def _rows(table: Array, tokens: Int[Array, "B T"]) -> Array:
+    """Returns the rows of `tokens`; NaN instead of another token's vector for an id outside.
+
+    A table of integers has the bits of bfloat16 numbers (`mmt.model.inference`).
+    """
+    if table.dtype != jnp.uint16:
+        return jnp.take(table, tokens, axis=0, mode="fill")
+    rows = jnp.take(table, tokens, axis=0, mode="fill", fill_value=_NAN_BITS)
+    return jax.lax.bitcast_convert_type(rows, jnp.bfloat16)
 
 
 class Logits(nn.Module):
@@ -298,11 +303,7 @@ def _scores(
     in memory, which limits attention over short sequences. The bias' gradient, a sum over rows, is
     a product with ones: on a CPU, XLA's sum over a leading axis takes fifty times as long.
     """
-    if query.shape[2] < _FEW_QUERIES and environment.target_platform() == "cpu":
-        scores = jnp.matmul(keys, jnp.swapaxes(query, 2, 3), preferred_element_type=float)
-        scores = jnp.swapaxes(scores, 2, 3)
-    else:
-        scores = jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=float)
+    scores = jnp.matmul(query, jnp.swapaxes(keys, 2, 3), preferred_element_type=float)
     return scores if bias is None else scores + bias
 
 

@@ -72,7 +72,7 @@ def search(lengths, *, fixed, size=16):
     def batches():
         for start in range(0, len(lengths), size):
             given = lengths[start : start + size]
-            rows = rows_of(len(given), size, fixed)
+            rows = rows_of(len(given), size, fixed, beams=2)
             source, numbers = np.zeros((rows, 1), np.int32), np.full(rows, -1)
             source[: len(given), 0] = given
             numbers[: len(given)] = range(start, start + len(given))
@@ -117,7 +117,7 @@ def test_segments_of_one_cache_length_have_batches_of_one_size():
 
 def test_a_row_does_not_wait_for_a_full_batch_at_the_end():
     found, batches = search([70, 2], fixed=False)
-    assert batches == [(4, end) for end in (16, 32, 64, 80)] and len(found) == 2
+    assert batches == [(4, 16), (1, 32), (1, 64), (1, 80)] and len(found) == 2
 
 
 def test_a_quarter_goes_on_when_the_others_are_done():
@@ -131,5 +131,8 @@ def test_a_row_that_is_not_a_number_is_noted_as_such():
 
 
 def test_batches_without_sources_are_filled_up_only_if_fixed():
-    assert [rows_of(count, 16, fixed=False) for count in (1, 4, 5, 16)] == [4, 4, 8, 16]
-    assert [rows_of(count, 16, fixed=True) for count in (1, 16)] == [16, 16]
+    counts = (1, 2, 4, 5, 16)
+    assert [rows_of(count, 16, fixed=False, beams=4) for count in counts] == [1, 4, 4, 8, 16]
+    assert [rows_of(count, 16, fixed=False, beams=1) for count in counts] == [2, 4, 4, 8, 16]
+    assert rows_of(1, 1, fixed=False, beams=1) == 1
+    assert [rows_of(count, 16, fixed=True, beams=4) for count in counts] == [16] * 5

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +43,18 @@ def test_logits_are_those_of_the_trained_model(trained, weights):
         error = np.median(np.abs(got - want)[real]) / np.abs(want[real]).std()
         least, most = 0, 0.2
     assert least <= error <= most, error
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("tied", [True, False])
+def test_no_program_converts_a_whole_table(weights, tied):
+    config = dataclasses.replace(VARIANTS["dense"], vocab_size=1237, emb_dim=24, tied_logits=tied)
+    model, params = for_inference(*build(config), weights)
+    program = jax.jit(logits, static_argnums=0).lower(model, params, *batch()).compile().as_text()
+    stored = {"float32": ("f32", "f32"), "bfloat16": ("u16", "bf16"), "int8": ("s8", "s8")}[weights]
+    table, kernel = stored[0] + "[1237,24]", stored[1] + "[24,1237]"
+    found = set(re.findall(r"\w+\[1237,24\]|\w+\[24,1237\]", program))
+    assert found == ({table} if tied and weights == "float32" else {table, kernel})
 
 
 def test_cross_attention_is_that_of_the_trained_model(trained):

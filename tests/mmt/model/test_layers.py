@@ -237,6 +237,16 @@ def test_an_unknown_token_id_is_not_silently_another_token():
     assert np.isfinite(y[0, 0]).all() and np.isnan(y[0, 1]).all()
 
 
+def test_a_table_of_bits_has_the_rows_of_bfloat16():
+    embed = layers.Embed(size=5, features=3, dtype=F32)
+    tokens = jnp.asarray([[4, 0, 5]])
+    table = init(embed, tokens)["params"]["embedding"].astype(jnp.bfloat16)
+    stored = jax.lax.bitcast_convert_type(table, jnp.uint16)
+    rows = embed.apply({"params": {"embedding": stored}}, tokens)
+    assert rows.dtype == F32 and np.isnan(rows[0, 2]).all()
+    np.testing.assert_array_equal(rows[0, :2], np.asarray(table.astype(F32))[[4, 0]])
+
+
 def test_initial_standard_deviations_are_t5s():
     d, heads, k, f, vocab = 64, 4, 48, 160, 600
     x = jnp.zeros((1, 2, d))
