@@ -107,7 +107,7 @@ class Embed(nn.Module):
 
     def __call__(self, tokens: Int[Array, "B T"]) -> Float[Array, "B T D"]:
         if isinstance(self.embedding, Quantized):
-            values, scale = (_rows(t, tokens) for t in self.embedding[:2])
+            values, scale = (_rows(t, tokens) for t in self.embedding)
             return values.astype(self.dtype) * scale.astype(self.dtype)
         return _rows(self.embedding, tokens).astype(self.dtype)
 

@@ -100,8 +100,8 @@ def translated(catalogues_of_language: Sequence[Files]) -> list[Files]:
     kept: list[Files] = []
     others: list[Files] = []
     for files in catalogues_of_language:
-        has_pairs = next(iter(by_suffix.reader(files).read(files)), None) is not None
-        (kept if has_pairs else others).append(files)
+        changed = tuple(path.stat().st_mtime_ns for path in files.paths)
+        (kept if _has_pairs(files, changed) else others).append(files)
     names = ", ".join(str(files.source) for files in others[:5])
     names += f" and {len(others) - 5} others" if len(others) > 5 else ""
     if not kept:
@@ -109,6 +109,13 @@ def translated(catalogues_of_language: Sequence[Files]) -> list[Files]:
     if others:
         warnings.warn(f"{names}: left out, since no entry is translated", stacklevel=3)
     return kept
+
+
+@functools.lru_cache(maxsize=4096)  # a process loads a corpus several times
+def _has_pairs(files: Files, changed: tuple[int, ...]) -> bool:
+    """Returns whether files have a pair. `changed`, their modification times, is part of the key.
+    """
+    return next(iter(by_suffix.reader(files).read(files)), None) is not None
 
 
 def _files(root: Path) -> list[Path]:
