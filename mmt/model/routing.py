@@ -66,7 +66,8 @@ def gshard_top2(
     second = _argmax(jnp.where(is_first, -jnp.inf, scores))
     is_second = _one_hot_mask(second, logits) & ~is_first  # nothing if there is one expert
     gate = jnp.stack([jnp.sum(gates, -1, where=mask) for mask in (is_first, is_second)], axis=-1)
-    gate = gate / jnp.sum(gate, axis=-1, keepdims=True)
+    total = jnp.sum(gate, axis=-1, keepdims=True)
+    gate = gate / jnp.maximum(total, 1e-9)  # a bias may choose gates of 0
     use_second = padding_mask & (2.0 * gate[..., 1] > uniform)
     chosen = jnp.stack([padding_mask, use_second], axis=-1)
     expert = jnp.stack([first, second], axis=-1)

@@ -263,6 +263,22 @@ def test_large_logits_stay_finite(router):
     assert float(got.measures["moe_z_loss"]) == pytest.approx(200.0**2)
 
 
+def test_experts_that_only_a_bias_chooses_have_finite_gates():
+    logits = jnp.asarray([[[0.0, -200.0, -200.0]]])  # exp(-200) is 0 in float32
+    bias = jnp.asarray([0.0, 2.0, 2.0])
+
+    def gates(logits):
+        is_token, uniform = jnp.ones((1, 1), bool), jnp.zeros((1, 1))
+        routing_of = routing.gshard_top2(
+            logits, is_token, capacity_factor=1.0, uniform=uniform, bias=bias
+        )
+        return jnp.sum(routing_of.gate), routing_of
+
+    (total, routed), gradient = jax.value_and_grad(gates, has_aux=True)(logits)
+    assert routed.expert.ravel().tolist() == [1, 2]
+    assert total == 0 and np.isfinite(gradient).all()
+
+
 def test_rank_refuses_what_would_overflow():
     too_large = jax.ShapeDtypeStruct((1, 2**21), jnp.int32)
     counted = jax.ShapeDtypeStruct((1, 2**21), bool)
