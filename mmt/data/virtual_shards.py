@@ -72,9 +72,9 @@ class SampleOrder:
         languages, appearances, stages = self.sampler.at(draw_numbers)
         examples = self._plain_examples(draws, languages, appearances)
         self._denoise(examples, languages, appearances)
-        for rewriter, indices, kinds in self._modified(draw_numbers, languages, stages):
+        for stage, indices, kinds in self._modified(draw_numbers, languages, stages):
             rewritten = self._rewrite(
-                rewriter, kinds, draw_numbers[indices], languages[indices], appearances[indices]
+                stage, kinds, draw_numbers[indices], languages[indices], appearances[indices]
             )
             changes = {}
             for index, tokens in zip(indices.tolist(), rewritten, strict=True):
@@ -127,7 +127,7 @@ class SampleOrder:
             return []
         languages, appearances, stages = self.sampler.at(draws)
         changes: list[Change | None] = []
-        for rewriter, indices, kinds in self._modified(draws, languages, stages):
+        for stage, indices, kinds in self._modified(draws, languages, stages):
             remembered = [self.changed.get(draw, _UNKNOWN) for draw in draws[indices].tolist()]
             changes += [change for change in remembered if change is not _UNKNOWN]
             is_unknown = np.array([change is _UNKNOWN for change in remembered], bool)
@@ -136,7 +136,7 @@ class SampleOrder:
             kinds, unknown_languages = kinds[:, is_unknown], languages[indices[is_unknown]]
             unknown_appearances = appearances[indices[is_unknown]]
             rewritten = self._rewrite(
-                rewriter, kinds, draws[indices[is_unknown]], unknown_languages, unknown_appearances
+                stage, kinds, draws[indices[is_unknown]], unknown_languages, unknown_appearances
             )
             example_indices = self.indices(unknown_languages, unknown_appearances).tolist()
             for language, index, tokens in zip(
@@ -151,28 +151,35 @@ class SampleOrder:
         draws: Int[np.ndarray, "n"],
         languages: Int[np.ndarray, "n"],
         stages: Int[np.ndarray, "n"],
-    ) -> Iterator[tuple[Rewriter, Int[np.ndarray, "m"], Bool[np.ndarray, "kinds m"]]]:
-        """Yields, by stage, the indices of the draws that get modifiers, and which of them."""
+    ) -> Iterator[tuple[int, Int[np.ndarray, "m"], Bool[np.ndarray, "kinds m"]]]:
+        """Yields each stage with modifiers, the indices of the draws that get modifiers, and which of them."""
         for number, rewriter in enumerate(self._rewriters):
             if rewriter is not None:
                 in_stage = np.flatnonzero(stages == number)
                 kinds = rewriter.select(draws[in_stage], languages[in_stage])
                 modified = np.flatnonzero(kinds.any(axis=0))
-                yield rewriter, in_stage[modified], kinds[:, modified]
+                yield number, in_stage[modified], kinds[:, modified]
 
     def _rewrite(
         self,
-        rewriter: Rewriter,
+        stage: int,
         kinds: Bool[np.ndarray, "kinds n"],
         draws: Int[np.ndarray, "n"],
         languages: Int[np.ndarray, "n"],
         appearances: Int[np.ndarray, "n"],
     ) -> list[tuple[Ids, Ids] | None]:
-        """Returns the tokens of these draws after `Rewriter.rewrite`."""
+        """Returns the tokens of these draws of one stage after `Rewriter.rewrite`.
+
+        `merged` takes the next example of the same stage. So the text of a draw does not depend on
+        the end of its stage, which may not be known yet.
+        """
+        rewriter = self._rewriters[stage]
+        assert rewriter is not None
         merged = rewriter.merged(kinds)
         tokens = self._tokens(
             np.concatenate([languages, languages[merged]]),
             np.concatenate([appearances, appearances[merged] + 1]),
+            stage,
         )
         tokens, next_tokens = tokens[: len(draws)], tokens[len(draws) :]
         following = dict(zip(merged.tolist(), next_tokens, strict=True))
@@ -215,10 +222,10 @@ class SampleOrder:
         return example._replace(source=source, target=target, changed=changed), change
 
     def _tokens(
-        self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"]
+        self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"], stage: int
     ) -> list[tuple[Ids, Ids]]:
-        """Returns source and target of these appearances, as cached."""
-        indices = self.indices(languages, appearances)
+        """Returns source and target of these appearances in a stage, as cached."""
+        indices = self.indices(languages, appearances, stage)
         pairs = zip(languages.tolist(), indices.tolist(), strict=True)
         return self._read_tokens([self.split.example(0, *pair) for pair in pairs])
 
@@ -230,21 +237,27 @@ class SampleOrder:
         return list(zip(*by_side, strict=True))
 
     def indices(
-        self, languages: Int[np.ndarray, "n"], appearances: Int[np.ndarray, "n"]
+        self,
+        languages: Int[np.ndarray, "n"],
+        appearances: Int[np.ndarray, "n"],
+        stage_of_all: int | None = None,
     ) -> Int[np.ndarray, "n"]:
         """Returns the index of the example of each appearance, 0 ... n - 1.
 
         Appearance a of a language with n examples is number a % n of a permutation for epoch a //
-        n. A stage with `max_targets` has separate epochs, of its n short examples.
+        n. A stage with `max_targets` has separate epochs, of its n short examples. The stage is
+        `stage_of_all`, or the one that the appearance is drawn in.
         """
         indices = self._permuted(languages, appearances, self.sizes[languages])
         bases = np.array([part.base for part in self.sampler.parts[: len(self.sampler.stages)]])
         for stage, short in self._short.items():
             stages_begun = (bases[: stage + 2, languages] <= appearances).sum(axis=0)
-            # The appearances in this stage. `merged` also looks up the one after the last stage of
-            # a language, which is in none.
-            is_drawn = np.isin(languages, [*short])
-            in_stage = np.flatnonzero((stages_begun == stage + 1) & is_drawn)
+            is_here = (
+                stages_begun == stage + 1
+                if stage_of_all is None
+                else np.full(len(languages), stage == stage_of_all)
+            )
+            in_stage = np.flatnonzero(is_here & np.isin(languages, [*short]))
             stage_languages = languages[in_stage]
             sizes = np.array([len(short[code]) for code in stage_languages.tolist()], np.int64)
             positions = self._permuted(

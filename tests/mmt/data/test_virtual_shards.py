@@ -84,6 +84,24 @@ def test_the_last_example_of_a_language_is_merged_before_a_stage_of_short_lines_
     assert {example.target for example in examples[40:]} <= {2, 3, 4, 5}
 
 
+@pytest.mark.parametrize("limits", [(5, None), (None, 5), (4, 8)])
+def test_merged_examples_do_not_depend_on_the_end_of_their_stage(opened, limits):
+    """A validation loss may end a stage when its examples are in open rows already."""
+    split = Split(opened, "train", list(COUNTS), SHAPE)
+
+    def ending_at(draw):
+        first = stages.Stage({"examples": draw}, mixing.Mixing(), {"merged": 1.0}, limits[0])
+        last = stages.Stage(mixing=mixing.Mixing(), max_targets=limits[1])
+        sampler = curriculum.CurriculumSampler([first, last], split.counts)
+        return virtual_shards.SampleOrder(split, sampler, 0)
+
+    late = ending_at(900).examples(range(200))
+    assert [ending_at(end).examples(range(end)) == late[:end] for end in range(60, 200, 20)] == (
+        [True] * 7
+    )
+    assert len({example.target for example in late}) > 5  # some are merged
+
+
 @pytest.mark.parametrize("last", [None, 8])
 def test_the_ledger_counts_stages_of_short_lines(opened, last):
     order = staged(opened, 900, last=last)
