@@ -82,8 +82,18 @@ def _has_cache_of(directory: Path, shared: Cache, language: str) -> bool:
         follows = (made.follows(language, "train") is None for made in (opened, shared))
         if len(set(follows)) > 1:
             return False  # written by an earlier version, without documents
-        return (manifest.corpus_hash, manifest.counts) == (expected.corpus_hash, expected.counts)
+        counts = [_positive(each.counts) for each in (manifest, expected)]
+        return manifest.corpus_hash == expected.corpus_hash and counts[0] == counts[1]
     return False
+
+
+def _positive(counts: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """Returns the counts that are not 0, of the splits that have some."""
+    present = {
+        split: {code: count for code, count in by_language.items() if count}
+        for split, by_language in counts.items()
+    }
+    return {split: by_language for split, by_language in present.items() if by_language}
 
 
 def _tags(shared: Cache, pairs: Sequence[TextPair]) -> list[str]:

@@ -150,7 +150,9 @@ class Mixing:
         old_counts = {code: counts[code] for code in chosen if code not in new_counts}
         has_text = any(map(is_monolingual, new_counts))
         new_mixing = Mixing(self.temperature, monolingual=self.monolingual if has_text else 0.0)
-        old_rates = replace(self, languages=None, new_languages=()).rates(old_counts)
+        old_examples = self.examples and max(round(self.examples * self.rehearsal), 1)
+        old_mixing = replace(self, languages=None, new_languages=(), examples=old_examples)
+        old_rates = old_mixing.rates(old_counts)
         rates = {code: rate * self.rehearsal for code, rate in old_rates.items()}
         for code, rate in new_mixing.rates(new_counts).items():
             rates[code] = rate * (1 - self.rehearsal)

@@ -52,10 +52,32 @@ class Stage:
 
     def with_examples(self, counts: Mapping[str, int], known: Sequence[str]) -> "Stage":
         """Returns the stage without the languages of `known` of which `counts` has no examples."""
+        stage = replace(self, modifiers=_with_examples(self.modifiers, counts, known))
         if self.mixing is None or self.mixing.languages is None:
-            return self
+            return stage
         codes = [code for code in self.mixing.choose(known) if code in counts]
-        return replace(self, mixing=replace(self.mixing, languages=codes))
+        return replace(stage, mixing=replace(self.mixing, languages=codes))
+
+
+def _with_examples(
+    modifiers: Modifiers | None, counts: Mapping[str, int], known: Sequence[str]
+) -> Modifiers | None:
+    """Returns modifiers without languages that have no examples; unknown names stay."""
+    if not isinstance(modifiers, Mapping):
+        return modifiers
+
+    def has_examples(name: str) -> bool:
+        try:
+            return mixing.resolve(name, known) in counts
+        except ValueError:
+            return True  # its error comes with the modifiers
+
+    return {
+        kind: {name: value for name, value in odds.items() if has_examples(name)}
+        if isinstance(odds, Mapping)
+        else odds
+        for kind, odds in modifiers.items()
+    }
 
 
 def planned_stages(stages: Sequence[Stage] | None, mixture: Mixing | None) -> list[Stage]:

@@ -152,7 +152,7 @@ class SampleOrder:
         languages: Int[np.ndarray, "n"],
         stages: Int[np.ndarray, "n"],
     ) -> Iterator[tuple[int, Int[np.ndarray, "m"], Bool[np.ndarray, "kinds m"]]]:
-        """Yields each stage with modifiers, the indices of the draws that get modifiers, and which of them."""
+        """Yields each stage with modifiers, the indices of the draws that get them, and which."""
         for number, rewriter in enumerate(self._rewriters):
             if rewriter is not None:
                 in_stage = np.flatnonzero(stages == number)

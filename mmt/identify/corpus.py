@@ -119,21 +119,22 @@ def _lines(corpus: Corpus, split: str, limit: int, max_read: int) -> dict[str, l
 
 
 def _lines_of_cache(cache: Cache, split: str, limit: int, max_read: int) -> dict[str, list[str]]:
-    """Returns lines as `_lines` does, from a cache."""
+    """Returns lines as `_lines` does, from a cache; of a mixture from one language, swapped."""
+    manifest = cache.manifest
     lines: dict[str, list[str]] = {}
     targets: dict[str, None] = {}
-    for code in cache.manifest.translated:
-        count = cache.manifest.counts.get(split, {}).get(code, 0)
+    for code in manifest.translated:
+        count = manifest.counts.get(split, {}).get(code, 0)
         every = -(-count // max_read)
         pairs = [
-            (text, target)
+            (target, text) if manifest.source else (text, target)
             for source, target in (cache.pairs(code, split, every=every) if count else ())
             if not (text := _TAG.sub("", source)).startswith(BACK_TRANSLATED)
         ]
         lines[code] = _spread(list(dict.fromkeys(source for source, _ in pairs)), limit)
         targets.update(dict.fromkeys(target for _, target in _spread(pairs, limit)))
-    if cache.manifest.target:
-        lines[cache.manifest.target] = _spread(list(targets), limit)
+    if shared := manifest.target or manifest.source:
+        lines[shared] = _spread(list(targets), limit)
     return lines
 
 

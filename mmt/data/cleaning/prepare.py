@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import warnings
+from collections import Counter
 from pathlib import Path
 
 from mmt.data.cleaning import cascade
@@ -62,6 +63,7 @@ def prepare(
     entries = [name for code in corpus.files["train"] for name in corpus.entries(code, "train")]
     if not entries:
         raise ValueError(f"corpus {corpus.name} has no [train] pairs to clean")
+    _check_distinct(corpus)
     for fault in book.check(corpus.files["train"], entries):
         warnings.warn(fault, stacklevel=2)
     sets = cascade.test_sets(corpus, tests or {})
@@ -166,6 +168,20 @@ def _check_names(folder: Path, report: Report, corpus: Corpus) -> None:
                 f"{folder} holds a cleaned corpus with other names of entries: it has "
                 f"{' '.join(made) or 'fewer'}, the corpus {' '.join(now) or 'fewer'}; remove it to "
                 "clean the corpus again"
+            )
+
+
+def _check_distinct(corpus: Corpus) -> None:
+    """Raises ValueError for entries of a language and split with one name.
+
+    They may share a file, such as two columns of a TSV, but become two files.
+    """
+    for (split, code, name), count in Counter(_names(corpus)).items():
+        if count > 1:
+            raise ValueError(
+                f"{corpus.root / 'corpus.toml'}: {count} entries of {code} in [{split}] have the "
+                f"name {name!r}; the files of a cleaned corpus need names of their own: add "
+                'name = "..." to each entry'
             )
 
 

@@ -5,6 +5,7 @@
 
 import functools
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -24,12 +25,20 @@ _DIGITS = 16
 def _hashes(entries: Iterable[Files], root: Path) -> dict[str, str]:
     """Returns file -> the first 16 hex digits that `sha256sum` prints for it.
 
-    A file is named by its path in the folder `root`, or by its name if it is elsewhere.
+    A file is named by its path in the folder `root`, or by its name if it is elsewhere; files that
+    would have equal names, by as many of their folders as tell them apart.
     """
+    names: dict[Path, str] = {}
+    for path in dict.fromkeys(path for entry in entries for path in entry.paths):
+        is_inside = path.is_relative_to(root)
+        names[path] = path.relative_to(root).as_posix() if is_inside else path.name
+    for depth in range(2, max((len(path.parts) for path in names), default=0) + 1):
+        common = {name for name, count in Counter(names.values()).items() if count > 1}
+        for path in (path for path, name in names.items() if name in common):
+            names[path] = Path(*path.parts[-depth:]).as_posix()
     hashes = {}
-    for path in (path for entry in entries for path in entry.paths):
-        is_inside, stat = path.is_relative_to(root), path.stat()
-        name = path.relative_to(root).as_posix() if is_inside else path.name
+    for path, name in names.items():
+        stat = path.stat()
         hashes[name] = _hash(path, stat.st_mtime_ns, stat.st_size)
     return hashes
 
@@ -53,13 +62,14 @@ def of_entries(
 
     Both are by FLORES code and entry name.
     """
-    files: dict[EntryKey, dict[str, str]] = {}
+    entries_of_key: dict[EntryKey, list[Files]] = {}
     test_sets: dict[EntryKey, list[str]] = {}
     for code, entries in corpus.files["train"].items():
         for entry in entries:
             entry_key = code, entry.name
-            files[entry_key] = files.get(entry_key, {}) | _hashes([entry], corpus.root)
+            entries_of_key.setdefault(entry_key, []).append(entry)
             test_sets[entry_key] = list(tests) if "overlap" in book.settings(*entry_key) else []
+    files = {key: _hashes(entries, corpus.root) for key, entries in entries_of_key.items()}
     return files, test_sets
 
 

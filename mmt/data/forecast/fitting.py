@@ -111,6 +111,11 @@ def _fitted(
     counts = _counts_in_mixture(make(uncapped), uncapped)
     if any(map(mixing.is_monolingual, counts)):
         raise ValueError("--fit supports pairs only; bind mixing.Mixing.monolingual = 0")
+    if mixture.new_languages:
+        raise ValueError(
+            f"--fit and new_languages = {list(mixture.new_languages)}: their share is fixed, "
+            f"1 - rehearsal = {1 - mixture.rehearsal:g}; bind mixing.Mixing.rehearsal instead"
+        )
 
     def choose(examples: int) -> Mixing:
         _check_possible(counts, max_epochs, min_share, examples, steps)

@@ -102,7 +102,10 @@ def read(files: Files) -> Iterator[Sides]:
 def count(files: Files) -> int:
     """Returns the number of pairs that `read` yields, without decoding if the format allows it."""
     format = reader(files)
-    number = sum(1 for _ in read(files)) if files.documents else format.count(files)
+    if files.documents:  # the empty lines between them are no pairs
+        number = sum(1 for _ in read(files._replace(empty=True)))
+    else:
+        number = format.count(files)
     if not number:
         raise _empty_error(files, format)
     if files.sample > number:

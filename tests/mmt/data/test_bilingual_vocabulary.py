@@ -115,3 +115,23 @@ def test_documents_stay(tmp_path):
     bilingual = bilingual_cache(shared(True), "deu_Latn", SIZES)
     follows = bilingual.follows("deu_Latn", "train")
     assert follows is not None and follows.tolist() == [i % 3 > 0 for i in range(9)]
+
+
+def test_a_language_without_test_pairs_is_recognised(tmp_path):
+    file = tmp_path / "shared.model"
+    texts = [text for pairs in TEXTS.values() for pair in pairs for text in pair]
+    vocabulary.train(texts, file, size=360, tags=["<2eng>"])
+    words = vocabulary.Vocabulary.load(file)
+
+    def examples(code):
+        return ((words.encode(a), words.encode(b)) for a, b in TEXTS[code])
+
+    keys = [("train", "deu_Latn"), ("train", "ell_Grek"), ("test", "deu_Latn")]
+    cache.build(
+        tmp_path / "toy-330", {key: (lambda code=key[1]: examples(code)) for key in keys},
+        name="toy", target="eng_Latn", corpus_hash="abc",
+        vocabularies={"source": file, "target": file},
+    )  # fmt: skip
+    shared = cache.open_cache(tmp_path / "toy-330")
+    made = [bilingual_cache(shared, "ell_Grek", SIZES).directory.stat().st_ino for _ in range(2)]
+    assert made[0] == made[1]

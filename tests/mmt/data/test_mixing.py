@@ -153,6 +153,18 @@ def test_new_languages_get_what_rehearsal_leaves():
     assert set(of_one.rates(old | NEW)) == {"swh_Latn", *NEW}
 
 
+def test_the_cap_of_old_languages_counts_the_draws_that_they_get():
+    old = {"deu_Latn": 300, "fra_Latn": 100}
+    mixture = mixing.Mixing(
+        temperature=5.0, max_epochs=2.0, examples=1000, new_languages=["pl"], rehearsal=0.5
+    )
+    rates = mixture.rates(old | {"pol_Latn": 4})
+    alone = mixing.mixing_rates(old, 5.0, max_epochs=2.0, examples=500)
+    expected = {code: rate / 2 for code, rate in alone.items()} | {"pol_Latn": 0.5}
+    assert rates == pytest.approx(expected)
+    assert rates["fra_Latn"] * 1000 / 100 == pytest.approx(2.0)
+
+
 def test_new_text_is_mixed_among_the_new():
     counts = {"deu_Latn": 4, "deu_Latn.monolingual": 4, "kat_Geor": 9}
     rates = mixing.Mixing(monolingual=0.25, new_languages=["kat"], rehearsal=0.8).rates(counts)

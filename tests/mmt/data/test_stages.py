@@ -25,6 +25,13 @@ def drawn(sampler, count):
     return languages.tolist(), appearances.tolist(), which.tolist()
 
 
+def test_modifiers_of_languages_without_examples_are_left_out():
+    stage = Stage(modifiers={"typos": {"Swahili": 0.1, "deu": 0.2, "xx": 0.1}, "noise": 0.3})
+    left = stage.with_examples({"deu_Latn": 400}, ["deu_Latn", "swh_Latn"])
+    assert left.modifiers == {"typos": {"deu": 0.2, "xx": 0.1}, "noise": 0.3}  # no language: error
+    assert Stage().with_examples({"deu_Latn": 400}, CODES) == Stage()
+
+
 MIXTURES = st.builds(
     Mixing,
     temperature=st.floats(1, 20),

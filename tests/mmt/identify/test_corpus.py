@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from mmt.data import cache, corpora
+from mmt.data import cache, corpora, vocabulary
 from mmt.identify import IdentifierConfig, LanguageIdentifier, add_to_run, train_on_corpus
 from mmt.run import Run
 
@@ -72,3 +72,29 @@ def test_a_run_without_a_corpus_gets_one_from_its_cache(tmp_path, toy_corpus, to
     assert [ranking[0][0] for ranking in found.rank(["drei zwei eins", "tatu moja nne"])] == [
         "deu_Latn", "swh_Latn",
     ]  # fmt: skip
+
+
+def test_a_run_from_the_target_has_the_same_languages(tmp_path, toy_corpus, toy_run):
+    (directory,) = (toy_corpus.parent / "caches").glob("numbers_to_eng-340")
+    forward = cache.open_cache(directory)
+    files = forward.vocabulary_files()
+    words = vocabulary.Vocabulary.load(files["target"])
+
+    def examples(code, split):
+        for source, target in forward.pairs(code, split):
+            yield words.encode(target), words.encode(source.removeprefix("<2eng> "))
+
+    cache.build(
+        tmp_path / "reverse",
+        {(split, code): (lambda code=code, split=split: examples(code, split))
+         for split in ("train", "validation") for code in forward.manifest.languages},
+        name="numbers_from_eng", target="", source="eng_Latn", corpus_hash="abc",
+        vocabularies={"source": files["target"], "target": files["target"]},
+    )  # fmt: skip
+    shutil.copy(Run(toy_run).manifest, tmp_path)
+    reverse = cache.open_cache(tmp_path / "reverse")
+    assert add_to_run(Run(tmp_path), "", cache=reverse, config=SMALL) == ""
+    found = LanguageIdentifier.load(tmp_path)
+    assert found.codes == ("deu_Latn", "eng_Latn", "fra_Latn", "swh_Latn", "und")
+    lines = ["drei zwei eins", "tatu moja nne", "three two one"]
+    assert [ranking[0][0] for ranking in found.rank(lines)] == ["deu_Latn", "swh_Latn", "eng_Latn"]

@@ -151,6 +151,17 @@ def test_a_nul_that_no_rule_removes_drops_its_pair(tmp_path):
         assert report.dropped == ({"nul": 1} if rule == "length" else {})
 
 
+def test_two_entries_with_one_name_are_refused_before_cleaning(tmp_path):
+    (tmp_path / "a.tsv").write_text("ein Hund\tone dog\ta dog\n")
+    entries = '{ pairs = "a.tsv", columns = [1, 2] }, { pairs = "a.tsv", columns = [1, 3] }'
+    (tmp_path / "corpus.toml").write_text(f"[train]\nde = [{entries}]\n")
+    corpus = corpora.load(tmp_path)
+    assert corpus.count("de", "train") == 2
+    with pytest.raises(ValueError, match=r"2 entries of deu_Latn in \[train\] have the name 'a"):
+        prepare.prepare(corpus, tmp_path / "out", processes=1)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("content", ["{}", "[]", '{"entries": 3}'])
 def test_another_report_in_the_folder_is_named(few, tmp_path, content):
     (tmp_path / "out").mkdir()

@@ -60,6 +60,23 @@ def test_a_corpus_without_rules_has_only_its_files(cleaned):
         assert origin.files and (origin.read, origin.kept, origin.listed) == (-1, -1, "")
 
 
+def test_files_of_one_name_in_two_folders_have_both_hashes(tmp_path):
+    for place, text in (("a/de", "eins"), ("a/en", "one"), ("b/de", "zwei"), ("b/en", "two")):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "train.txt").write_text(f"{text}\n")
+    (tmp_path / "corpus").mkdir()
+    entries = ", ".join(
+        f'{{ source = "{tmp_path}/{part}/de/train.txt", '
+        f'target = "{tmp_path}/{part}/en/train.txt", '
+        f'name = "{name}" }}'
+        for part, name in (("a", "web"), ("b", "books"))
+    )
+    (tmp_path / "corpus/corpus.toml").write_text(f"[train]\ndeu = [{entries}]\n")
+    web, books = provenance.origins([corpora.load(tmp_path / "corpus")])
+    assert list(web.files) == list(books.files) == ["de/train.txt", "en/train.txt"]
+    assert len({*web.files.values(), *books.files.values()}) == 4
+
+
 def test_counts_of_a_corpus_that_was_changed_after_cleaning_are_left_out(cleaned):
     _, out = cleaned
     (file,) = out.glob("train/deu_Latn.0-web.tsv.zst")

@@ -42,6 +42,12 @@ def test_a_fitted_mixture_keeps_its_bounds(make, bounds):
         assert mixture.max_epochs is None
 
 
+def test_new_languages_are_refused(make):
+    start = mixing.Mixing(new_languages=["yor"], rehearsal=0.3)
+    with pytest.raises(ValueError, match=r"--fit and new_languages = \['yor'\]: .* 0\.7; bind"):
+        fitting.fit(make, "share>=0.1", start, STEPS)
+
+
 @pytest.mark.parametrize(
     ("bounds", "steps", "message"),
     [

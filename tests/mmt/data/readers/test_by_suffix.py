@@ -90,3 +90,14 @@ def test_faults_of_the_description_are_named(folder, old, new, message):
     (folder / "corpus.toml").write_text(TOML.replace(old, new, 1))
     with pytest.raises(ValueError, match=message):
         corpora.load(folder)
+
+
+def test_an_empty_side_in_a_document_is_counted_and_left_to_cleaning(tmp_path):
+    (tmp_path / "a.de").write_text("eins\nzwei\n\ndrei\n")
+    (tmp_path / "a.en").write_text("one\n \n\nthree\n")
+    entry = '{ source = "a.de", target = "a.en", documents = true }'
+    (tmp_path / "corpus.toml").write_text(f"[train]\nde = {entry}\n")
+    corpus = corpora.load(tmp_path)
+    assert corpus.count("de", "train") == 3
+    with pytest.raises(ValueError, match=r"a\.en:2: the target side is empty"):
+        list(corpus.pairs("de", "train"))
