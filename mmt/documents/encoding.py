@@ -5,6 +5,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+# What browsers read for labels that are used for more than they name (whatwg.org, Encoding).
+_OF_BROWSERS = {
+    "iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252",
+    "iso-8859-9": "cp1254", "latin5": "cp1254", "iso-8859-11": "cp874", "tis-620": "cp874",
+    "gb2312": "gb18030", "gbk": "gb18030", "x-gbk": "gb18030", "shift_jis": "cp932",
+    "sjis": "cp932", "euc-kr": "cp949", "ks_c_5601-1987": "cp949",
+}  # fmt: skip
 LARGEST = 1 << 26  # most bytes of a document, which is held in memory
 _MARKS = (  # UTF-32's begins with UTF-16's
     (codecs.BOM_UTF8, "utf-8"),
@@ -49,6 +56,8 @@ def decode(
 ) -> tuple[str, Encoding]:
     """Returns the text of a file and its encoding: that of the byte order mark, else the first fit.
 
+    After utf-8, another codec fits a file only if it is not UTF-8 with few wrong bytes.
+
     Raises:
       ValueError: too many bytes, no fit, or a NUL; the message has the line.
     """
@@ -61,6 +70,8 @@ def decode(
             text = content[len(mark) :].decode(codec)
         except UnicodeDecodeError as error:
             fault = fault or error
+            if codec == "utf-8" and _is_damaged_utf_8(content):
+                break
             continue
         except LookupError:
             raise ValueError(f"{name}: its encoding {codec!r} is unknown") from None
@@ -77,6 +88,13 @@ def decode(
     raise ValueError(f"{name}:{line}: not {fault.encoding}: {fault.reason} {byte:#04x}")
 
 
+def _is_damaged_utf_8(content: bytes) -> bool:
+    """Returns whether bytes have more characters of UTF-8 beyond ASCII than wrong bytes."""
+    text = content.decode("utf-8", "replace")
+    wrong = text.count("\N{REPLACEMENT CHARACTER}")
+    return len(text) - sum(map(str.isascii, text)) - wrong > wrong
+
+
 def whole_characters(text: str) -> str:
     """Returns text whose surrogate pairs are characters, and whose lone halves are U+FFFD.
 
@@ -88,7 +106,16 @@ def whole_characters(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def declared(content: bytes, pattern: bytes) -> str:
-    """Returns the encoding that the first kibibyte of a file declares, else 'utf-8'."""
+def declared(content: bytes, pattern: bytes, default: str = "utf-8") -> str:
+    """Returns the encoding that the first kibibyte of a file declares, else `default`."""
     match = re.search(pattern, content[:1024], re.IGNORECASE)
-    return match[1].decode("ascii", "replace").lower() if match else "utf-8"
+    return match[1].decode("ascii", "replace").lower() if match else default
+
+
+def of_browsers(label: str) -> str:
+    """Returns the codec with which browsers read a page that declares `label`.
+
+    >>> of_browsers("iso-8859-1"), of_browsers("gb2312"), of_browsers("koi8-r")
+    ('cp1252', 'gb18030', 'koi8-r')
+    """
+    return _OF_BROWSERS.get(label, label)

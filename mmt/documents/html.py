@@ -18,7 +18,7 @@ from mmt.documents.document import (
     has_letters,
     replaced,
 )
-from mmt.documents.encoding import Encoding, declared, decode
+from mmt.documents.encoding import Encoding, declared, decode, of_browsers
 from mmt.documents.inline import Role, Syntax, segments
 from mmt.documents.named import UNKNOWN, Locales
 from mmt.documents.tokens import Markup, Token, escape_attribute, escape_xml
@@ -88,10 +88,15 @@ def _ordered(entries: list[tuple[Segment, Slot]]) -> list[tuple[Segment, Slot]]:
 
 
 def tokens(name: str, content: bytes) -> Markup:
-    """Returns the tokens of a page, in linear time; there is no broken HTML."""
-    text, encoding = decode(
-        name, content, (declared(content, _DECLARED), "utf-8", "cp1252"), "xmlcharrefreplace"
-    )
+    """Returns the tokens of a page, in linear time; there is no broken HTML.
+
+    Raises ValueError for a page that is not in the encoding that it declares.
+    """
+    label = declared(content, _DECLARED, "")
+    codecs = [of_browsers(label)] if label else ["utf-8", "cp1252"]
+    if codecs[0] == "cp1252":
+        codecs.append("latin-1")  # which has all bytes
+    text, encoding = decode(name, content, codecs, "xmlcharrefreplace")
     return Markup(name, text, encoding, _paired(text))
 
 

@@ -21,9 +21,12 @@ _LABEL = rf"\[[^\[\]]{{0,{_LONGEST}}}\]"
 _URL = r"\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*+\))*+\)"  # with parentheses in pairs
 _IMAGE = rf"!{_LABEL}(?:{_URL}|{_LABEL})"
 _ALT = re.compile(rf"!\[(?P<alt>[^\[\]]{{1,{_LONGEST}}})\]{_URL}")
-_BARE = r"(?P<url>(?i:https?://|www\.)[^\s<>*`\[\]|]*[^\W_])"  # a link without brackets
+_VERBATIM = (  # a link without brackets, or code of a template such as {{ name | upcase }}
+    r"(?P<verbatim>(?i:https?://|www\.)[^\s<>*`\[\]|]*[^\W_]"
+    rf"|\{{\{{.{{0,{_LONGEST}}}?\}}\}}|\{{%.{{0,{_LONGEST}}}?%\}})"
+)
 _INLINE = re.compile(
-    rf"{_BARE}"
+    rf"{_VERBATIM}"
     r"|(?P<escape>\\[!-/:-@\[-`{-~])"
     rf"|(?P<alone>(?P<ticks>`+)(?!`).{{1,{_LONGEST}}}?(?<!`)(?P=ticks)(?!`)"  # code
     rf"|(?i:<(?P<code>code|kbd|samp|var)\b[^<>]*+>.{{0,{_LONGEST}}}?</(?P=code)>)"
@@ -35,7 +38,7 @@ _INLINE = re.compile(
     r"|(?P<emphasis>\*{1,3}|~~|(?<![^\W_])_{1,3}|_{1,3}(?![^\W_]))"
 )
 _SPECIAL = re.compile(
-    rf"{_BARE}"
+    rf"{_VERBATIM}"
     r"|[*`|]|\](?=[(\[:])|<(?=[a-zA-Z/!?])|~(?=~)|(?<=~)~|\\(?=[!-/:-@\[-`{-~]|\Z)"
     r"|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)"
 )
@@ -186,7 +189,7 @@ def _without_empty_pairs(text: MarkedText) -> MarkedText:
 
 
 def _escape(text: str) -> str:
-    return _SPECIAL.sub(lambda match: match["url"] or f"\\{match[0]}", text)
+    return _SPECIAL.sub(lambda match: match["verbatim"] or f"\\{match[0]}", text)
 
 
 def _marked(raw: str, references: Collection[str]) -> MarkedText:
@@ -210,7 +213,7 @@ def _marked(raw: str, references: Collection[str]) -> MarkedText:
         opens, closes = bool(after.strip()), bool(before.strip())
         if kind == "emphasis" and not (opens or closes):
             continue  # a lone asterisk is text
-        if kind == "url":
+        if kind == "verbatim":
             continue
         if kind == "start":
             is_shortcut = not match["target"] or raw.startswith("[]", match.start("target"))

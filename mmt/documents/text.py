@@ -46,7 +46,8 @@ def read_subtitles(name: str, content: bytes, locales: Locales = UNKNOWN) -> Tex
     Raises:
       ValueError: no cue has a time.
     """
-    text, encoding = decode(name, content, ("utf-8", "cp1252"))
+    is_western = not locales.source or locales.source.endswith("_Latn")
+    text, encoding = decode(name, content, ("utf-8", "cp1252") if is_western else ("utf-8",))
     escaped = name.lower().endswith(".vtt")
     entries: list[tuple[Segment, Slot]] = []
     cue: list[tuple[int, int]] | None = None  # the lines of the current cue

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterable, Mapping
 
-from mmt import languages, suggest
+from mmt import documents, languages, suggest
 from mmt.serve.errors import Refusal
 
 AUTO = "auto"
@@ -20,6 +20,15 @@ def code(language: str) -> str:
         return languages.find(language).bcp47
     except ValueError:  # a language of a corpus that the table does not have
         return language
+
+
+def document_region(language: str) -> str:
+    """Returns the region that a client names, '' for none.
+
+    >>> document_region("en-GB"), document_region("pb"), document_region("de")
+    ('GB', 'BR', '')
+    """
+    return documents.region_of(_LIBRETRANSLATE_CODES.get(language, language))
 
 
 def code_and_name(language: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from mmt import documents
 from mmt.documents import MarkedText
 from mmt.serve import text
 from mmt.serve.errors import Refusal
-from mmt.serve.language_names import AUTO, code
+from mmt.serve.language_names import AUTO, code, document_region
 from mmt.serve.limits import Limits
 from mmt.serve.models import Models, Route, ServedModel
 from mmt.serve.parameters import RequestParameters, UploadedFile
@@ -234,11 +234,13 @@ class FileJob:
         self._route = None if source == AUTO else models.route(source, target)
         self._cutter(self._route)
         self.target = code(models.target(target))
+        region = document_region(target)
+        self._document_target = f"{self.target}-{region}" if region else self.target
 
     async def translated(self) -> bytes:
         """Returns the translated file."""
         source = code(self._route.source) if self._route else ""
-        languages = source, self.target
+        languages = source, self._document_target
         return await self._service.file_threads.translate(self.file, self._translate, languages)
 
     def _cutter(self, route: Route | None) -> Cut:

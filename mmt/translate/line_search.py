@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -110,7 +111,11 @@ class LineSearch:
         Hypotheses with other placeholders are removed. If none remain, the parts of the line
         between its placeholders are translated one by one.
         """
-        valid = [_with_all_placeholders(translation) for translation in translations]
+        added = [self._added_placeholders(text) for text in texts]
+        valid = [
+            _with_all_placeholders(translation, of_text)
+            for translation, of_text in zip(translations, added, strict=True)
+        ]
         lacking = [i for i, translation in enumerate(valid) if not translation.hypotheses]
         surroundings = {i: placeholders.surroundings(texts[i].text) for i in lacking}
         to_translate = [
@@ -126,8 +131,22 @@ class LineSearch:
                 next(translated) if sentences.has_words(part) else Translation(part, ())
                 for part in surroundings[i]
             ]
-            valid[i] = _rejoin(texts[i].text, pieces)
+            valid[i] = _rejoin(texts[i].text, pieces, added[i])
         return valid
+
+    def _added_placeholders(self, text: "_Text") -> Counter[str]:
+        """Returns the placeholders that prefix and glossary may add to the translation of a text.
+        """
+        added = placeholders.counts(text.prefix)
+        if self.glossary is not None:
+            terms = self.glossary.terms_of(
+                text.text, text.language, any_case=self._recased(text).recased
+            )
+            for term, times in terms.items():
+                for target in term.targets:
+                    for placeholder, count in placeholders.counts(target).items():
+                        added[placeholder] += count * times
+        return added
 
     def _translate(self, texts: Sequence["_Text"]) -> list[Translation]:
         """Returns the translation of each text, in pieces where necessary.
@@ -272,13 +291,14 @@ class _Text(NamedTuple):
         ]
 
 
-def _with_all_placeholders(translation: Translation) -> Translation:
-    """Returns the translation with the hypotheses that have exactly its source's placeholders."""
-    expected = placeholders.counts(translation.source)
+def _with_all_placeholders(translation: Translation, added: Counter[str]) -> Translation:
+    """Returns the translation with the hypotheses that have exactly its source's placeholders, and
+    perhaps those that are `added`.
+    """
     ranks = [
         rank
         for rank, hypothesis in enumerate(translation.hypotheses)
-        if placeholders.counts(hypothesis.text) == expected
+        if placeholders.agree(translation.source, hypothesis.text, added)
     ]
 
     def chosen(hypotheses: Sequence[Hypothesis]) -> tuple[Hypothesis, ...]:
@@ -292,7 +312,7 @@ def _with_all_placeholders(translation: Translation) -> Translation:
     )
 
 
-def _rejoin(text: str, pieces: Sequence[Translation]) -> Translation:
+def _rejoin(text: str, pieces: Sequence[Translation], added: Counter[str]) -> Translation:
     """Returns the translation of a text from those of the parts between its placeholders.
 
     A piece without a hypothesis is copied from the source.
@@ -304,7 +324,8 @@ def _rejoin(text: str, pieces: Sequence[Translation]) -> Translation:
                  for piece in pieces]  # fmt: skip
         score = sum(each[rank].score for each in translated) / max(len(translated), 1)
         quality = mean_quality([each[rank] for each in translated])
-        hypotheses.append(Hypothesis(placeholders.rejoin(text, texts), score, quality=quality))
+        joined = placeholders.rejoin(text, texts, added)
+        hypotheses.append(Hypothesis(joined, score, quality=quality))
     translated_pieces = tuple(piece for piece in pieces if piece.hypotheses)
     recased = any(piece.recased for piece in pieces)
     return Translation(text, tuple(hypotheses), translated_pieces, recased=recased)

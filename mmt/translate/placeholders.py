@@ -37,6 +37,7 @@ _KINDS = (
     r"(?<![A-Za-z0-9$])\$\d{1,2}(?![\d.,]*\d)",  # MediaWiki's $1
 )
 _PATTERN = re.compile("|".join(f"(?:{kind})" for kind in _KINDS), re.ASCII)
+_NONE: Counter[str] = Counter()
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
@@ -52,6 +53,16 @@ def spans(text: str) -> Iterator[tuple[int, int]]:
 def counts(text: str) -> Counter[str]:
     """Returns how often each placeholder occurs."""
     return Counter(text[start:end] for start, end in spans(text))
+
+
+def agree(source: str, translation: str, added: Counter[str] = _NONE) -> bool:
+    """Returns whether a translation has the placeholders of its source, and others only of `added`.
+
+    >>> agree("Hi {name}", "{name}, www.x.org"), agree("Hi {name}", "Hi", Counter(["%s"]))
+    (False, False)
+    """
+    expected, found = counts(source), counts(translation)
+    return not (expected - found) and not (found - expected - added)
 
 
 def surroundings(text: str) -> list[str]:
@@ -77,13 +88,13 @@ def words_and_placeholders(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def rejoin(text: str, translations: Sequence[str]) -> str:
+def rejoin(text: str, translations: Sequence[str], added: Counter[str] = _NONE) -> str:
     """Returns a text whose surroundings are translated, with each placeholder once, in order.
 
     White space next to a placeholder is kept. A word next to a placeholder gets a space if the
-    source has none there, as in Chinese. Placeholders that a translation contains are removed. If
-    joining changes a placeholder, spaces separate them; if that fails too, as with unbalanced
-    braces, the text is returned untranslated.
+    source has none there, as in Chinese. Placeholders of a translation that are not `added` are
+    removed. If joining changes a placeholder, spaces separate them; if that fails too, as with
+    unbalanced braces, the text is returned untranslated.
 
     >>> rejoin("Hallo {name}!", ["Hello", "!"])
     'Hello {name}!'
@@ -92,7 +103,10 @@ def rejoin(text: str, translations: Sequence[str]) -> str:
     source_parts = surroundings(text)
     parts = [
         _with_space_of(
-            source, _without_placeholders(translation), first=i == 0, last=i == len(originals)
+            source,
+            _without_placeholders(translation, added),
+            first=i == 0,
+            last=i == len(originals),
         )
         for i, (source, translation) in enumerate(zip(source_parts, translations, strict=True))
     ]
@@ -100,13 +114,16 @@ def rejoin(text: str, translations: Sequence[str]) -> str:
     for candidate in (parts, spaced):
         pairs = zip(candidate, [*originals, ""], strict=True)
         joined = "".join(part + placeholder for part, placeholder in pairs).strip()
-        if counts(joined) == Counter(originals):
+        if agree(text, joined, added):
             return joined
     return text
 
 
-def _without_placeholders(text: str) -> str:
-    while (shorter := _PATTERN.sub("", text)) != text:
+def _without_placeholders(text: str, added: Counter[str]) -> str:
+    def kept(match: re.Match[str]) -> str:
+        return match[0] if match[0] in added else ""
+
+    while (shorter := _PATTERN.sub(kept, text)) != text:
         text = shorter
     return text
 

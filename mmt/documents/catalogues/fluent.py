@@ -147,7 +147,7 @@ def _write(source: MarkedText, translation: MarkedText, render: Render) -> str:
         written = re.sub(r"\A +", r'{"\g<0>"}', written)
     if source.text.endswith(" ") and len(source.text) not in positions:
         written = re.sub(r" +\Z", r'{"\g<0>"}', written)
-    return written
+    return re.sub(r"\A[\[*.]", r'{"\g<0>"}', written)  # the pattern may begin on a line of its own
 
 
 def _escape(text: str) -> str:

@@ -49,7 +49,8 @@ def read(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocument:
 
     A file whose header names the source, the target or nothing gets the target's plural forms.
     """
-    charset = declared(content, _CHARSET)
+    entry = re.search(rb"^msgid", content, re.MULTILINE)  # the header; comments may be long
+    charset = declared(content[entry.start() if entry else 0 :], _CHARSET)
     codec = "utf-8" if charset == "charset" else charset  # a template's is not filled in
     text, encoding = decode(name, content, (codec,))
     entries: list[tuple[Segment, Slot]] = []

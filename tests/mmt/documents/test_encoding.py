@@ -49,3 +49,11 @@ def test_a_character_that_the_encoding_lacks_is_named():
     with pytest.raises(ValueError, match=r"^a\.po: its encoding, latin-1, has no '語'; convert"):
         written.encode("a語")
     assert encoding.Encoding("latin-1", b"", "xmlcharrefreplace").encode("語") == b"&#35486;"
+
+
+def test_utf_8_with_few_wrong_bytes_is_refused_and_not_read_as_another_encoding():
+    damaged = "Grüße für die Käuferin\n".encode() + b"Caf\xe9\n"
+    with pytest.raises(ValueError, match=r"a\.vtt:2: not utf-8: invalid continuation byte 0xe9"):
+        encoding.decode("a.vtt", damaged, ("utf-8", "cp1252"))
+    text, found = encoding.decode("a.vtt", b"Caf\xe9 f\xfcr\n", ("utf-8", "cp1252"))
+    assert (text, found.codec) == ("Café für\n", "cp1252")

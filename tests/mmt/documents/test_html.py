@@ -156,3 +156,21 @@ def test_a_page_with_an_invalid_direction_turns(start, turned):
     document = html.read("a.html", page.encode(), locales("en", "he"))
     new = document.write([MarkedText("1x"), MarkedText("2x")]).decode()
     assert new == turned + rest.format("1x", "2x")
+
+
+@pytest.mark.parametrize(
+    ("label", "codec", "text"),
+    [("gb2312", "gbk", "朱镕基总理说"), ("euc-kr", "cp949", "똠방각하"),
+     ("shift_jis", "cp932", "①番"),
+     ("iso-8859-1", "cp1252", "„gut“ – sagt er…")],
+)  # fmt: skip
+def test_labels_are_read_as_browsers_do(label, codec, text):
+    content = f'<meta charset="{label}"><p>{text}</p>'.encode(codec)
+    document = html.read("a.html", content)
+    assert [segment.source.text for segment in document.segments] == [text]
+    assert document.write([None]) == content
+
+
+def test_a_page_that_is_not_in_its_declared_encoding_is_refused():
+    with pytest.raises(ValueError, match=r"a\.html:1: not utf-8: .* 0xe9"):
+        html.read("a.html", b'<meta charset="utf-8"><p>Caf\xe9</p>')

@@ -112,3 +112,14 @@ def test_a_title_in_quotes_has_no_quotes_inside():
     document = markdown.read("a.md", b'!!! note "Ein Titel"\n    Ein Satz\n')
     written = document.write([MarkedText('A "good" title'), None])
     assert written == b"!!! note \"A 'good' title\"\n    Ein Satz\n"
+
+
+@pytest.mark.parametrize(
+    "code", ["{{ site.title | upcase }}", "{{</ tab >}}", "{{ a | default: '_x_' }}", "{% if a_ %}"]
+)
+def test_code_of_templates_is_written_as_it_is(code):
+    document = markdown.read("a.md", f"Willkommen auf {code}, Freund.\n".encode())
+    (segment,) = document.segments
+    assert segment.source.text == f"Willkommen auf {code}, Freund."
+    written = document.write([MarkedText(f"Welcome to {code}, *friend*.")]).decode()
+    assert written == f"Welcome to {code}, \\*friend\\*.\n"

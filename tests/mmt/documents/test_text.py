@@ -52,3 +52,9 @@ def test_cues_without_an_empty_line_between_them_are_all_translated():
     assert [segment.source.text for segment in document.segments] == ["Eins zwei", "Drei"]
     written = document.write([MarkedText("One two"), MarkedText("Three")]).decode()
     assert written == f"1\n{times}One\ntwo\n2\n{times}Three\n3\n{times}1984\n"
+
+
+def test_subtitles_of_another_script_are_not_read_as_western():
+    content = "1\n00:00:01,000 --> 00:00:02,500\nПривет\n".encode("cp1251")
+    with pytest.raises(ValueError, match=r"a\.srt:3: not utf-8"):
+        text.read_subtitles("a.srt", content, locales("ru", "en"))

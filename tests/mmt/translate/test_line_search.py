@@ -169,3 +169,16 @@ def test_every_placeholder_comes_through_the_published_model(lines):
     translator = Translator.load(MODEL)
     for line, translation in zip(lines, translator.translate(lines, decoding=KEPT), strict=True):
         assert placeholders.counts(translation.text) == placeholders.counts(line)
+
+
+def test_terms_and_prefixes_that_are_placeholders_stay():
+    translator = Translator.load(MODEL, batch_size=4)
+    glossary = Glossary.parse("Auto\twww.example.com")
+    kept = Decoding(beam=4, split="sentences", keep_placeholders=True)
+    (translation,) = translator.translate(
+        ["Das Auto ist neu."], source="de", decoding=kept, glossary=glossary
+    )
+    assert placeholders.counts(translation.text) == placeholders.counts("www.example.com")
+    prefixed = dataclasses.replace(kept, prefix="See www.example.com:")
+    (translation,) = translator.translate(["Das ist neu."], source="de", decoding=prefixed)
+    assert translation.text.startswith("See www.example.com:")

@@ -1,6 +1,7 @@
 """Placeholders: which there are, and that each survives whatever stands around it."""
 
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -71,3 +72,12 @@ def test_hostile_text_takes_linear_time(text):
     start = time.monotonic()
     list(placeholders.spans(text))
     assert time.monotonic() - start < 2
+
+
+def test_placeholders_of_a_glossary_may_be_added():
+    added = Counter(["www.x.org"])
+    assert placeholders.agree("Hi {name}", "{name}: www.x.org", added)
+    assert not placeholders.agree("Hi {name}", "{name}: www.x.org www.x.org", added)
+    assert not placeholders.agree("Hi {name}", "www.x.org", added)
+    joined = placeholders.rejoin("Auto {name}", ["www.x.org %s", ""], added)
+    assert placeholders.counts(joined) == Counter(["www.x.org", "{name}"])

@@ -86,3 +86,12 @@ def test_selectors_have_the_forms_of_the_target(source, target, expected):
     kept = first.attributes[0].value.elements[0].expression.variants
     assert [v.key.name for v in kept] == ["one", "other"]
     assert len(second.value.elements[0].expression.variants) == 2
+
+
+@pytest.mark.parametrize("first", "[*.")
+def test_a_mark_at_the_start_of_a_line_stays_text(first):
+    content = f'key =\n    {{"{first}"}}Hallo Welt\n'.encode()
+    document = fluent.read("a.ftl", content)
+    (segment,) = document.segments
+    written = document.write([segment.source])
+    assert [s.source.text for s in fluent.read("a.ftl", written).segments] == [f"{first}Hallo Welt"]

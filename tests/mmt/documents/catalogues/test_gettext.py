@@ -138,3 +138,13 @@ def test_a_header_of_another_language_is_left_alone():
     assert document.write([None, None, None, MarkedText("End")]).decode() == content.replace(
         'msgid "Ende"\nmsgstr ""', 'msgid "Ende"\nmsgstr "End"'
     )
+
+
+def test_the_encoding_is_found_after_long_comments():
+    comments = "# Jörg Müller <a@b.de>, 2011.\n" * 60
+    text = (
+        f'{comments}msgid ""\nmsgstr "Content-Type: text/plain; charset=ISO-8859-1\\n"\n\n'
+        'msgid "Größe"\nmsgstr ""\n'
+    )
+    document = gettext.read("a.po", text.encode("latin-1"))
+    assert [segment.source.text for segment in document.segments] == ["Größe"]
