@@ -92,7 +92,8 @@ def _is_damaged_utf_8(content: bytes) -> bool:
     """Returns whether bytes have more characters of UTF-8 beyond ASCII than wrong bytes."""
     text = content.decode("utf-8", "replace")
     wrong = text.count("\N{REPLACEMENT CHARACTER}")
-    return len(text) - sum(map(str.isascii, text)) - wrong > wrong
+    beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
+    return beyond_ascii - wrong > wrong
 
 
 def whole_characters(text: str) -> str:
