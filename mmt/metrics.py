@@ -135,8 +135,11 @@ class Log:
 
     def _open(self, step: int) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        rows = [row for row in read_metrics(self.path) if row["step"] <= step]
+        rows = [dict(row) for row in read_metrics(self.path) if row["step"] <= step]
         rows += [dict(row) for row in self._unwritten if row["step"] <= step]
+        self.stopped = any("stopped" in row for row in rows)
+        if step < self._steps and not self.stopped:
+            rows = [row for row in rows if row["step"] < step or not self._is_partial(row)]
         self._unwritten.clear()
         temporary = self.path.with_suffix(".tmp")
         text = "".join(json.dumps(row) + "\n" for row in rows)
@@ -145,12 +148,21 @@ class Log:
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(temporary)) from error
         os.replace(temporary, self.path)
-        self.stopped = any("stopped" in row for row in rows)
         self._close()
         self._rows = self.path.open("ab", buffering=0)
         self._events = _Events(self.path.parent, step)
         self._bar.update(self._task, completed=step)
         self._bar.start()
+
+    def _is_partial(self, row: dict[str, Any]) -> bool:
+        """Tells whether the meters go on from this row: a run that was made longer had ended here.
+
+        Removes the losses of the languages where only they go on.
+        """
+        if row["step"] % self.languages_every:
+            for key in ("language_tokens", "language_loss", "corpus_tokens", "corpus_loss"):
+                row.pop(key, None)
+        return "loss" in row and row["step"] % self.every != 0
 
     def _close(self) -> None:
         if hasattr(self, "_rows"):

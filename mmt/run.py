@@ -224,20 +224,26 @@ class Run:
                 losses[step] = loss
         return min(losses, key=losses.__getitem__) if losses else steps[-1]
 
-    def last_steps(self, count: int, *, step: int | None = None) -> list[int]:
+    def last_steps(
+        self, count: int, *, step: int | None = None, keep: int | None = None
+    ) -> list[int]:
         """Returns the steps of the last `count` checkpoints, in order, up to `step` if it is given.
+
+        keep: how many latest checkpoints the run keeps; it may keep an older one, the best.
 
         Raises ValueError if there are fewer.
         """
         if count < 1:
             raise ValueError(f"the last {count} checkpoints; allowed: 1 or more")
         all_steps = self.checkpoint_steps()
-        steps = [kept_step for kept_step in all_steps if step is None or kept_step <= step]
+        latest = all_steps[-keep:] if keep else all_steps
+        steps = [kept_step for kept_step in latest if step is None or kept_step <= step]
         if len(steps) < count or (step is not None and steps[-1] != step):
+            kept = f"the last {keep}" if keep and latest != all_steps else "some"
             raise ValueError(
                 f"the last {count} checkpoints{'' if step is None else f' up to {step}'}: "
                 f"{self.directory} has {', '.join(map(str, all_steps)) or 'none'} (a run keeps "
-                "checkpoint.Policy.keep checkpoints)"
+                f"{kept}, checkpoint.Policy.keep, and the best)"
             )
         return steps[-count:]
 

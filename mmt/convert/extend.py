@@ -21,7 +21,7 @@ from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.corpora import Corpus
 from mmt.data.extension import pieces
 from mmt.data.extension.merged_cache import MergedCache
-from mmt.data.mixing import Mixing
+from mmt.data.mixing import Mixing, resolve
 from mmt.data.vocabulary import Vocabulary
 from mmt.model.config import Config
 from mmt.run import SIDES, Run
@@ -179,8 +179,9 @@ def _trained(run: Run, manifest: Manifest) -> list[str]:
     counts = manifest.counts["train"]
     with config.isolated(run.config):
         mixture = config.configured(Mixing)()
-    translated = [code for code in manifest.translated if counts.get(code)]
-    return [code for code in mixture.choose(translated) if counts[code] >= mixture.at_least]
+    chosen = mixture.choose([code for code in manifest.translated if counts.get(code)])
+    new = {resolve(name, chosen) for name in mixture.new_languages}  # `at_least` spares them
+    return [code for code in chosen if code in new or counts[code] >= mixture.at_least]
 
 
 def _steps(run: Run) -> int:

@@ -136,7 +136,11 @@ def steps(run: Run, step: int | None, average: int) -> list[int]:
     """
     if average == 1:
         return [run.best_step() if step is None else step]
-    return run.last_steps(average, step=step)
+    keep = None
+    if run.config.is_file():
+        with config.isolated(run.config):
+            keep = config.value(checkpoint.Policy, "keep", checkpoint.Policy.keep)
+    return run.last_steps(average, step=step, keep=keep)
 
 
 def source_length(run: Run, *others: str | Path, default: int) -> int:

@@ -41,6 +41,19 @@ def test_a_row_is_the_mean_over_the_steps_since_the_last(tmp_path, toy_program, 
     np.testing.assert_allclose(together["loss"], np.mean(single), rtol=1e-5)
 
 
+def test_tokens_count_once_where_a_finished_run_is_made_longer(tmp_path, toy_program, toy_batches):
+    once, twice = tmp_path / "once", tmp_path / "twice"
+    train.train(toy_program(), toy_batches(), model_dir=str(once), steps=20)
+    for steps in (12, 12, 20):
+        train.train(toy_program(), toy_batches(), model_dir=str(twice), steps=steps)
+        if steps == 12:  # a second start changes nothing
+            rows = read_metrics(twice / "metrics.jsonl")
+            assert [row["step"] for row in rows] == [5, 10, 12] and "language_loss" in rows[-1]
+    rows, longer = (read_metrics(run / "metrics.jsonl") for run in (once, twice))
+    for key in ("step", "target_tokens", "loss", "language_tokens"):
+        assert [row.get(key) for row in longer] == [row.get(key) for row in rows]
+
+
 def test_a_last_line_cut_short_is_left_out(tmp_path):
     (tmp_path / "m.jsonl").write_text(json.dumps({"step": 1}) + '\n{"step": 2, "lo')
     assert read_metrics(tmp_path / "m.jsonl") == [{"step": 1}]

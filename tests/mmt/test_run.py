@@ -144,6 +144,11 @@ def test_the_last_checkpoints_are_in_order(tmp_path):
     assert Run(tmp_path).last_steps(2) == [4, 10]
     with pytest.raises(ValueError, match="has 2, 4, 10"):
         Run(tmp_path).last_steps(4)
+    with pytest.raises(ValueError, match="last 3 .*has 2, 4, 10 .a run keeps the last 2, .* best"):
+        Run(tmp_path).last_steps(3, keep=2)  # 2 may be an old best one
+    with pytest.raises(ValueError, match="the last 2 checkpoints up to 4"):
+        Run(tmp_path).last_steps(2, step=4, keep=2)
+    assert Run(tmp_path).last_steps(2, step=4, keep=3) == [2, 4]
 
 
 def test_only_the_last_row_of_the_metrics_may_be_incomplete(tmp_path):

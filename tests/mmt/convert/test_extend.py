@@ -208,6 +208,22 @@ def test_a_new_language_routes_as_the_nearest(tmp_path):
     assert len(routers) == 3
 
 
+@pytest.mark.parametrize("bound", ["", "mixing.Mixing.at_least = 200"])
+def test_a_second_extension_keeps_small_languages_of_the_first(
+    bound, extended, new_corpus, tmp_path
+):
+    """`at_least` of the first model omits languages of few pairs; not those that were added."""
+    run = Run(shutil.copytree(extended, tmp_path / "first"))
+    run.config.write_text(run.config.read_text() + bound + "\n")
+    config.load([run.config], [f"MODEL_DIR={tmp_path}/grown"])
+    assert bound or not config.configured(mixing.Mixing)().at_least
+    folder = write_corpus(tmp_path / "third", {"nld": "nul een twee drie vier".split()})
+    old = cache.open_cache(Run(extended).cache)
+    extend.extend(run, corpora.load(folder), tmp_path / "out", old=old)
+    counts = read_manifest(Run(tmp_path / "out").manifest).counts["train"]
+    assert counts["kat_Geor"] == counts["nld_Latn"] == 120
+
+
 @pytest.mark.slow
 def test_it_learns_the_new_languages_and_keeps_the_old(extended, mmt_command, tmp_path):
     flags = [f"--gin.{name}=150" for name in ("TRAIN_STEPS", "EVAL_PERIOD", "CHECKPOINT_PERIOD")]
