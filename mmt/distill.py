@@ -145,19 +145,18 @@ class Translations:
             output_log.OutputFile(folder / f"train.{code}.tsv", self._count(corpus, code))
             for code in corpus.languages
         ]
-        pairs, for_sources, for_languages = itertools.tee(
-            (
-                (code, pair)
-                for code, part in zip(corpus.languages, output_files, strict=True)
-                for pair in itertools.islice(self._selected_pairs(corpus, code), part.done, None)
-            ),
-            3,
+        selected = (
+            (code, pair)
+            for code, part in zip(corpus.languages, output_files, strict=True)
+            for pair in itertools.islice(self._selected_pairs(corpus, code), part.done, None)
         )
-        translator = Translator.load(self.teacher)
+        translator, sources = Translator.load(self.teacher), None
         if translator.routes_by_language:
             for code in corpus.languages:
                 translator.language_id(code, corpus.target)
-        sources = (code for code, _ in for_languages) if translator.routes_by_language else None
+            selected, for_languages = itertools.tee(selected)
+            sources = (code for code, _ in for_languages)
+        pairs, for_sources = itertools.tee(selected)
         translations = translator.translate(
             (pair.source for _, pair in for_sources),
             target=corpus.target, decoding=self.decoding, sources=sources,

@@ -397,11 +397,3 @@ def _means(entries: Sequence[tuple[str, str]], meters: Meters) -> dict[str, Any]
 @jax.jit
 def _snapshot(meters: Meters) -> Meters:
     return jax.tree.map(jnp.copy, meters)
-
-
-def training_bar(console: Console, *, disable: bool) -> progress.Progress:
-    """Returns a progress bar that shows the time left and the task's field `text`."""
-    columns = (progress.COUNT, progress.PERCENT, progress.REMAINING, "{task.fields[text]}")
-    return progress.progress_bar(
-        *columns, console=console, disable=disable or not sys.stderr.isatty()
-    )

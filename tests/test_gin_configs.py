@@ -67,6 +67,18 @@ def test_every_file_loads_and_builds_its_shapes(file):
     assert sum(x.size for x in jax.tree.leaves(shapes)) > 100_000
 
 
+@pytest.mark.parametrize("file", ["baseline", "distill"])
+def test_a_dense_model_of_one_that_routes_by_language_builds(file):
+    routed = ("encoder_routing='language'", "decoder_routing='language'", "languages=3")
+    model = ["gin_configs/models/tiny_moe.gin", "gin_configs/runs/train.gin"]
+    known = ("MODEL_DIR", "MIXTURE_OR_TASK_NAME", "TRAIN_STEPS")
+    bindings = [f"{name}={OPEN[name]}" for name in known]
+    config.load(model, bindings + [f"transformer.Config.{binding}" for binding in routed])
+    assert config.macro("MODEL").config.languages == 3
+    with config.changed(["TRAIN_STEPS=10"], f"gin_configs/runs/{file}.gin"):
+        assert not config.macro("MODEL").config.languages
+
+
 # By file: source tokens in a batch and devices of the paper's run, where it prints both (4M and 1M
 # tokens are 2^22 and 2^20).
 RUNS = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from eval.records.analysis import Cost, Curve, SystemRecipe
 from eval.systems import System
-from mmt import config, train
+from mmt import config, distill, train
 from mmt.data import cache, mixing
 from mmt.data import recipe as recipes
 from mmt.data.cache.manifest import read_manifest
@@ -40,7 +40,7 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
     manifest = read_manifest(Run(model_dir).manifest)
     counted = parameters.count(Run(model_dir).model()).whole
     with config.isolated(Run(model_dir).config):
-        seed, teacher = config.macro("SEED", 0), Path(config.macro("TEACHER_DIR", ""))
+        seed, teacher = config.macro("SEED", 0), _teacher()
         initial = Path(config.value(train.Trainer, "initial_model_dir", ""))
     result: list[Cost | Curve | SystemRecipe] = [
         Cost(
@@ -60,6 +60,13 @@ def cost(model_dir: Path, system: System, *, chosen: str = "") -> list[Cost | Cu
         ),
     ]  # fmt: skip
     return result if source else [*result, curve(system.name, rows)]
+
+
+def _teacher() -> Path:
+    """Returns the run that taught the configured one; a run made of a student has its TEACHER_DIR.
+    """
+    taught = (config.bound(train.Trainer, "teacher"), config.bound(distill.prepare, "translations"))
+    return Path(config.macro("TEACHER_DIR", "") if any(map(bool, taught)) else "")
 
 
 def curve(system: str, rows: Sequence[dict[str, Any]]) -> Curve:

@@ -5,6 +5,7 @@ model is finished, the next one takes its slot. stacked.py has the compiled prog
 """
 
 import dataclasses
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from mmt.hooks import EarlyStop, record_validation
 from mmt.metrics import Meters
 from mmt.run import Run
 from mmt.step import Batches, Step, position
+from mmt.system import progress
 from mmt.trainer import Trainer, TrainState
 
 
@@ -263,7 +265,10 @@ class _Bar:
         self._left = len(waiting)
         self._done = self._begun = self._total - sum(job.steps for job in waiting)
         self._console = Console(stderr=True)
-        self._bar = metrics.training_bar(self._console, disable=False)
+        self._bar = progress.progress_bar(
+            progress.COUNT, progress.PERCENT, progress.REMAINING, "{task.fields[text]}",
+            console=self._console, disable=not sys.stderr.isatty(),
+        )  # fmt: skip
         self._since = time.perf_counter()
         self._running: int | None = None
 

@@ -14,6 +14,7 @@ import pytest
 from mmt import checkpoint, distill, losses, train
 from mmt.data import corpora
 from mmt.data.cache.manifest import read_manifest
+from mmt.data.pair import Pair
 from mmt.run import Run
 from mmt.translate import Hypothesis, Translation
 from tests.helpers.runs import equal_trees, training_rows
@@ -236,6 +237,24 @@ def test_translations_resume_after_a_kill_and_lose_no_line(toy_corpus, tmp_path,
             texts = [[pair[:2] for pair in each.pairs(code, split)] for each in (distilled, corpus)]
             assert texts[0] == texts[1]
     assert shouting(toy_corpus, 0).asked == []  # whole: nothing to do
+
+
+def test_only_the_pairs_on_their_way_are_in_memory(toy_corpus, shouting, monkeypatch):
+    gone, waiting = [], []
+
+    class Counted(Pair):
+        def __del__(self):
+            gone.append(1)
+
+    def selected(self, corpus, code):
+        for pair in chosen(self, corpus, code):
+            yield Counted(*pair)
+            waiting.append(len(waiting) + 1 - len(gone))
+
+    chosen = distill.Translations._selected_pairs
+    monkeypatch.setattr(distill.Translations, "_selected_pairs", selected)
+    shouting(toy_corpus, 10_000)
+    assert len(waiting) > 600 and max(waiting) < 130  # itertools.tee keeps blocks of 57
 
 
 def test_a_teacher_that_routes_by_language_is_given_that_of_each_line(toy_corpus, shouting):

@@ -93,12 +93,23 @@ def test_a_baseline_is_identified_by_its_language_and_has_no_curve(run):
     assert rows[1].chosen == "small"
 
 
-def test_a_student_names_its_teacher(run):
+@pytest.mark.parametrize(
+    "binding",
+    [
+        "train.Trainer.teacher = @distill.Teacher()",
+        "train.Program.teacher = @distill.Teacher()",  # the name in old runs
+        "distill.prepare.translations = @distill.Translations()",
+        "",
+        "train.Trainer.teacher = None\ndistill.prepare.translations = None",  # `mmt extend`
+    ],
+)
+def test_a_student_names_its_teacher_and_a_run_made_of_it_does_not(run, binding):
     folder = run(metrics(50))
     with (folder / "config.gin").open("a") as file:
-        file.write("TEACHER_DIR = 'runs/moe'\n")
+        file.write("from mmt import distill\nfrom mmt import train\nTEACHER_DIR = 'runs/moe'\n")
+        file.write(binding + "\n")
     recipe = cost.cost(folder, system_of(folder, step=50))[1]
-    assert (recipe.teacher, recipe.initial) == ("moe", "")
+    assert (recipe.teacher, recipe.initial) == ("moe" if "@" in binding else "", "")
 
 
 @pytest.mark.parametrize(
