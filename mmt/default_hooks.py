@@ -168,11 +168,11 @@ class Saving(RunGuard):
     def interrupted(self, now: Step) -> None:
         self._preemption.stopped = True
         if self.last_saved < now.number:
-            self._save_for_resuming(now, self._data)
+            self._save_for_resuming(now, self._data, stopping=True)
 
-    def _save_for_resuming(self, now: Step, data: Any) -> None:
+    def _save_for_resuming(self, now: Step, data: Any, *, stopping: bool = False) -> None:
         loss = np.asarray(now.loss)
-        if not np.isfinite(loss) or not _all_finite(now.state.params):
+        if not (stopping or np.isfinite(loss)) or not _all_finite(now.state.params):
             return  # the last good state stays
         with now.log.phase("saving"):
             self._clock.save_started()
@@ -185,8 +185,12 @@ class Saving(RunGuard):
         """Sets `saved_data` if this step gets a checkpoint."""
         period = self._checkpoints.policy.period
         save_due = now.stop or now.last or now.number // period > self.checkpoint // period
-        if not save_due or not (now.last or np.isfinite(np.asarray(now.loss))):
-            return  # not finite: a rollback must not lead here
+        if not save_due:
+            return
+        if not now.last and not np.isfinite(np.asarray(now.loss)):
+            if now.stop:
+                self._save_for_resuming(now, position(now.batches), stopping=True)
+            return  # no checkpoint: a rollback must not lead here
         if not _all_finite(now.state.params):
             self._rollback.restore(now, now.number)
             return

@@ -104,6 +104,32 @@ def test_sigterm_in_a_validation_ends_it_and_it_is_repeated(tmp_path, toy_progra
     assert rows_without_clocks(tmp_path / "run") == rows_without_clocks(tmp_path / "whole")
 
 
+def test_sigterm_on_a_skipped_step_saves_it(tmp_path, toy_program):
+    """For resuming only: a rollback must not lead there."""
+
+    class Poisoned(ToyBatches):
+        def __next__(self):
+            bad, batch = self.index == 6, super().__next__()
+            if bad:
+                batch["decoder_loss_weights"][0, 0] = np.nan
+            return batch
+
+    def terminate(now):
+        if now.number == 7:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    program, run = toy_program(), {"steps": 10, "policy": Policy(period=4)}
+    whole = train.train(program, Poisoned(), model_dir=str(tmp_path / "whole"), **run)
+    with pytest.raises(train.Terminated, match="checkpoint 7 is written"):
+        train.train(
+            program, Poisoned(), model_dir=str(tmp_path / "run"), hooks=[terminate], **run
+        )
+    assert Run(tmp_path / "run").checkpoint_steps() == [4]
+    again = train.train(program, Poisoned(), model_dir=str(tmp_path / "run"), **run)
+    assert equal_trees(whole, again)
+    assert rows_without_clocks(tmp_path / "run") == rows_without_clocks(tmp_path / "whole")
+
+
 def test_sigterm_in_a_validation_after_a_rollback_saves_its_step(
     tmp_path, toy_program, monkeypatch
 ):
