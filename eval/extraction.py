@@ -108,7 +108,7 @@ def scoring_set(
     """Returns the sentences of languages in a test set, by default the test split of a corpus.
 
     If there is no corpus, or none of its test lines are of a language, prints a message on stderr
-    and returns None.
+    and returns None. It does so, too, for a model from one language: test sets are into one.
 
     Args:
         name: a test set as for `testsets.load`, or None.
@@ -117,8 +117,15 @@ def scoring_set(
         manifest: of the model.
 
     Raises:
-        ValueError: there is no such test set or corpus, or the test set lacks a language.
+        ValueError: there is no such test set or corpus, the test set lacks a language, or the
+            model translates from one language and a test set is given.
     """
+    if manifest.source:
+        direction = f"the model translates from {manifest.source}, test sets are into one language"
+        if name is not None:
+            raise ValueError(f"--testset {name}: {direction}")
+        print(f"no scores: {direction}", file=sys.stderr)
+        return None
     if name is not None:
         return testsets.for_model(name, manifest).only(codes)
     if corpus is None:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from mmt import distributed
 from mmt.checkpoint import Checkpoints, Policy, without_duplicate_logs
-from mmt.health import Health, StepProgress, first_heartbeat, heartbeats
+from mmt.health import Health, StepProgress, first_heartbeat, heartbeats, remove_heartbeats
 from mmt.metrics import Log
 from mmt.run import Run
 from mmt.step import Batches, Hook, LossHook, RunGuard, Step, position
@@ -334,10 +334,7 @@ def open_run(
     program: Trainer, languages: Sequence[str], corpora: Sequence[tuple[str, str]], *,
     model_dir: str, steps: int, policy: Policy, health: Health,
 ) -> Iterator[OpenRun]:  # fmt: skip
-    """Locks and opens a run directory inside the `with` statement.
-
-    All files are written when it ends.
-    """
+    """Locks and opens a run directory; all files are written when the `with` statement ends."""
     with (
         distributed.held(model_dir),
         preemption() as preempt,  # until all is written
@@ -356,12 +353,13 @@ def open_run(
 def _heartbeats(log: Log, health: Health) -> Iterator[StepProgress]:
     """Yields the record of progress; several processes write heartbeats from it inside."""
     progress = StepProgress(count_dispatch=jax.default_backend() != "cpu")
+    directory = log.path.parent
     if jax.process_count() == 1:
+        remove_heartbeats(Run(directory).hosts)  # of an earlier start with several processes
         yield progress
         return
     start = distributed.from_first(time.time)
     first = first_heartbeat(start, jax.process_index(), jax.process_count(), health)
-    directory = log.path.parent
     directories = (directory, data_root(), tempfile.gettempdir())
     with heartbeats(
         progress, first, Run(directory).hosts, say=log.say, disk_directories=directories

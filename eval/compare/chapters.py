@@ -158,7 +158,10 @@ def _summaries(runs: Sequence[str], summaries: Sequence[TrainingSummary]) -> Tex
     rows = (
         ("steps", *(formatted(summary.steps, ",") for summary in summaries)),
         ("target tokens", *(formatted(summary.tokens, ",.0f") for summary in summaries)),
-        ("hours of training steps", *(formatted(summary.hours, ",.3f") for summary in summaries)),
+        (
+            "hours, with validation and saving",
+            *(formatted(summary.hours, ",.3f") for summary in summaries),
+        ),
         (
             "best validation loss",
             *(loss_at_step(summary.best_loss, summary.best_step) for summary in summaries),

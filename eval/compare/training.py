@@ -35,8 +35,8 @@ class LossCurve:
 class TrainingSummary:
     """The training of one run so far; None where it is not logged.
 
-    hours: of training steps, without validation. tokens: target tokens. Losses are in nats per
-    target token, without label smoothing.
+    hours: between the rows of training, with the validations and saves among them. tokens: target
+    tokens. Losses are in nats per target token, without label smoothing.
     """
 
     steps: int | None

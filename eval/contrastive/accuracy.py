@@ -1,5 +1,6 @@
 """How often a model prefers the reference, by context, and the table of it."""
 
+import sys
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -82,6 +83,9 @@ def _measured(
                             too_long=total - len(chosen), **_counts(chosen),
                         )
                     )  # fmt: skip
+            if of_language and not rows:
+                excluded = f"all {len(of_language)} examples of {code} are too long for the model"
+                print(f"not measured: {excluded}", file=sys.stderr)
             any_fit |= bool(rows)
             bar.advance(task, len(of_language))
             yield rows

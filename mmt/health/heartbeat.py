@@ -108,12 +108,22 @@ def read(directory: Path) -> list[Heartbeat]:
     Files of an earlier start are left out; so is a file that is damaged or being written.
     """
     beats = []
-    for file in directory.glob("*.json") if directory.is_dir() else ():
-        if re.fullmatch(r"\d{5}\.json", file.name):
-            with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-                content = json.loads(file.read_bytes())
-                beat = Heartbeat(**content | {"health": Health(**content["health"])})
-                checked.check(beat, max_int=None)
-                beats.append(beat)
+    for file in _files(directory):
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            content = json.loads(file.read_bytes())
+            beat = Heartbeat(**content | {"health": Health(**content["health"])})
+            checked.check(beat, max_int=None)
+            beats.append(beat)
     latest = max((beat.start for beat in beats), default=0.0)
     return sorted((b for b in beats if b.start == latest), key=lambda beat: beat.process)
+
+
+def remove_heartbeats(directory: Path) -> None:
+    """Removes the heartbeats of earlier starts; their logs stay."""
+    for file in _files(directory):
+        file.unlink(missing_ok=True)
+
+
+def _files(directory: Path) -> list[Path]:
+    files = directory.glob("*.json") if directory.is_dir() else ()
+    return [file for file in files if re.fullmatch(r"\d{5}\.json", file.name)]

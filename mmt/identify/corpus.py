@@ -30,7 +30,7 @@ def add_to_run(
     cache: Cache | None = None,
     config: IdentifierConfig = IdentifierConfig(),  # noqa: B008  (frozen)
 ) -> str:
-    """Writes the identifier of a described run, unless it has one that is trained on the same text.
+    """Writes the identifier of a described run, unless it has one of its text or its languages.
 
     corpus: the run's corpus as `corpora.load` takes it; '' if it is not known.
     cache: the run's cache, whose text is used if there is no corpus.
@@ -39,15 +39,16 @@ def add_to_run(
     """
     if not config.lines_per_language:
         return "IdentifierConfig.lines_per_language is 0"
-    corpus_hash = read_manifest(run.manifest).corpus_hash
+    manifest = read_manifest(run.manifest)
     if run.identifier.is_file():
-        if LanguageIdentifier.load(run.directory).corpus_hash == corpus_hash:
+        existing = LanguageIdentifier.load(run.directory)
+        is_of_same_text = existing.corpus_hash == manifest.corpus_hash
+        if is_of_same_text or set(manifest.translated) <= set(existing.codes):
             return ""
-        run.identifier.unlink()
     try:
         if corpus:
             identifier = train_on_corpus(
-                corpora.load(corpus), config=config, corpus_hash=corpus_hash
+                corpora.load(corpus), config=config, corpus_hash=manifest.corpus_hash
             )
         elif cache:
             identifier = train_on_cache(cache, config=config)

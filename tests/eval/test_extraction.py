@@ -18,7 +18,7 @@ from eval.testsets import Sentences, TestSet
 from mmt.data.cache.manifest import Manifest
 from mmt.run import Run
 
-INTO_ENGLISH = types.SimpleNamespace(target="eng_Latn")
+INTO_ENGLISH = types.SimpleNamespace(source="", target="eng_Latn")
 
 
 def scores(*, low=0.5, **bleu):
@@ -114,8 +114,16 @@ def test_the_corpus_is_the_test_set(toy_corpus, capsys):
         scoring_set(str(toy_corpus), str(toy_corpus), ["nya_Latn"], INTO_ENGLISH)
 
 
+def test_a_model_from_one_language_is_not_scored(toy_corpus, capsys):
+    from_english = types.SimpleNamespace(source="eng_Latn", target="")
+    assert scoring_set(None, str(toy_corpus), ["deu_Latn"], from_english) is None
+    assert "no scores: the model translates from eng_Latn" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="--testset .*: the model translates from eng_Latn"):
+        scoring_set(str(toy_corpus), None, ["deu_Latn"], from_english)
+
+
 def test_a_test_set_is_into_the_target_of_the_model(tmp_path):
     for language in ("de", "fr"):
         (tmp_path / f"test.{language}").write_text("1\n2\n")
-    into_german = types.SimpleNamespace(target="deu_Latn")
+    into_german = types.SimpleNamespace(source="", target="deu_Latn")
     assert scoring_set(str(tmp_path), None, ["fra_Latn"], into_german).target == "deu_Latn"

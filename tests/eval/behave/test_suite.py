@@ -86,6 +86,16 @@ def test_a_gate_has_thresholds_of_its_own_for_a_behaviour(german, knows_all, tmp
     assert Suite(behaviours=["names"]).missed([row]) != []
 
 
+def test_a_threshold_that_is_reached_is_not_missed(german, knows_all, tmp_path):
+    suite = Suite(cases=4, behaviours=["tiny"], language_threshold=0.8)
+    (row,) = run(knows_all([german]), [german], tmp_path, suite).rows
+    for languages in range(1, 15):  # sums of 0.8 have rounding errors
+        rows = [dataclasses.replace(row, cases={"tiny": 10}, passed={"tiny": 8})] * languages
+        assert suite.missed(rows) == []
+        rows[0] = dataclasses.replace(row, cases={"tiny": 10}, passed={"tiny": 7})
+        assert suite.missed(rows)
+
+
 def test_a_language_without_cases_is_named(german, knows_all, tmp_path, capsys):
     chavacano = Material("cbk_Latn", "toy", (TextPair("bon dia", "good day"),), None)
     suite = Suite(cases=4, behaviours=["names"])

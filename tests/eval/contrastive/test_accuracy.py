@@ -48,6 +48,17 @@ def test_the_reference_is_right_if_it_is_likelier_than_each_wrong_one(translator
         )  # fmt: skip
 
 
+def test_a_language_whose_examples_are_all_too_long_is_named(translator, monkeypatch, capsys):
+    equal = lambda _, pairs, **__: [Hypothesis("", 0.0)] * len(pairs)  # noqa: E731
+    monkeypatch.setattr(accuracy.scoring, "score", equal)
+    lengthy = [(text and ("eins " * 300 + text[0], *text[1:])) for text in DOCUMENTS]
+    testset = talks(fra_Latn=sentences(*lengthy))
+    german, french = contrastive.measure(translator, testset, system=SYSTEM, lines=1)
+    assert german and not french
+    message = capsys.readouterr().err
+    assert "examples of fra_Latn are too long" in message and "deu_Latn are" not in message
+
+
 def test_examples_that_do_not_fit_are_counted(translator, monkeypatch):
     equal = lambda _, pairs, **__: [Hypothesis("", 0.0)] * len(pairs)  # noqa: E731
     monkeypatch.setattr(accuracy.scoring, "score", equal)

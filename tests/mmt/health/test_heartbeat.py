@@ -6,11 +6,13 @@ import os
 
 import pytest
 
+from mmt import train
 from mmt.health import Health, Heartbeat, heartbeat, read
+from mmt.run import Run
 
 
 def write(directory, **fields):
-    directory.mkdir(exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     usual = {"start": 5.0, "process": 0, "processes": 2, "host": "n", "pid": 1, "time": 9.0}
     one = Heartbeat(**usual | fields)
     handle = os.open(heartbeat.path_of(directory, one.process), os.O_RDWR | os.O_CREAT)
@@ -53,3 +55,12 @@ def test_a_damaged_file_counts_as_missing(tmp_path):
 def test_settings_are_checked(name):
     with pytest.raises(ValueError, match=f"{name}.*-1"):
         Health(**{name: -1.0})
+
+
+def test_a_process_alone_has_no_heartbeats_of_an_earlier_start(tmp_path, toy_program, toy_batches):
+    hosts = Run(tmp_path).hosts
+    for process in (0, 1):
+        write(hosts, process=process)
+    (hosts / "00001.log").write_text("started\n")
+    train.train(toy_program(), toy_batches(), model_dir=str(tmp_path), steps=1)
+    assert read(hosts) == [] and [file.name for file in hosts.iterdir()] == ["00001.log"]

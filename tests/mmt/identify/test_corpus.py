@@ -55,6 +55,24 @@ def test_a_run_gets_one_and_keeps_it(tmp_path, toy_corpus, toy_run):
     assert "lines_per_language is 0" in add_to_run(run, str(toy_corpus), config=off)
 
 
+def test_one_from_another_corpus_stays_if_it_knows_the_languages(
+    tmp_path, identifier, toy_corpus, toy_run
+):
+    run = Run(tmp_path)
+    manifest = Run(toy_run).manifest.read_text()
+    run.manifest.write_text(manifest.replace(identifier.corpus_hash, "another"))
+    identifier.save(tmp_path)
+    before = run.identifier.read_bytes()
+    for corpus in (toy_corpus, tmp_path / "missing"):
+        assert add_to_run(run, str(corpus), config=SMALL) == ""
+    assert run.identifier.read_bytes() == before
+    run.manifest.write_text(run.manifest.read_text().replace("deu_Latn", "dan_Latn"))
+    assert "no corpus at" in add_to_run(run, str(tmp_path / "missing"), config=SMALL)
+    assert run.identifier.read_bytes() == before
+    assert add_to_run(run, str(toy_corpus), config=SMALL) == ""
+    assert LanguageIdentifier.load(tmp_path).corpus_hash == "another"
+
+
 def test_training_a_model_trains_one(toy_run):
     identifier = LanguageIdentifier.load(toy_run)
     assert identifier.codes == ("deu_Latn", "eng_Latn", "fra_Latn", "swh_Latn", "und")
