@@ -175,10 +175,18 @@ class _LanguageScorer:
     def folder(self) -> Path:
         return self.out.parent / "hypotheses" / self.system.name / self.testset.name
 
-    def score(self, code: str, hypotheses: list[str], seconds: float) -> Row:
+    def score(
+        self, code: str, hypotheses: list[str], seconds: float, stored: Row | None = None
+    ) -> Row:
+        """Writes texts and row of a language. It keeps the metrics of `stored`, its former row."""
         lines = self.testset.languages[code]
         references = [_one_line(line) for line in lines.references]
-        scores = metrics.score(hypotheses, references, also=self.scores)
+        if stored:
+            names = [field.name for field in dataclasses.fields(metrics.Scores)]
+            former = metrics.Scores(**{name: getattr(stored, name) for name in names})
+            scores = metrics.score_again(hypotheses, references, former, also=self.scores)
+        else:
+            scores = metrics.score(hypotheses, references, also=self.scores)
         row = Row(
             system=self.system.name,
             kind=self.system.kind,
@@ -207,7 +215,7 @@ class _LanguageScorer:
         """Returns the rows that need no new translation, by language.
 
         A row without a requested metric, or with one of another sacreBLEU version, is scored again
-        from the stored texts.
+        from the stored texts. It keeps its other metrics.
         """
         required = {
             "kind": self.system.kind,
@@ -232,12 +240,22 @@ class _LanguageScorer:
         signatures = {
             name: value for name, value in metrics.signatures(self.scores).items() if value
         }
+        lost = []
         for code, row in list(finished.items()):
             if any(getattr(row, name) != value for name, value in signatures.items()):
                 del finished[code]
                 hypotheses = (self.folder / f"{code}.hyp").read_bytes().decode().split("\n")[:-1]
                 if len(hypotheses) == row.sentences:
-                    finished[code] = self.score(code, hypotheses, row.seconds)
+                    finished[code] = self.score(code, hypotheses, row.seconds, stored=row)
+                    if row.spbleu is not None and finished[code].spbleu is None:
+                        lost.append(row)
+        if lost:
+            print(
+                f"{self.out}: {len(lost)} rows of {self.system.name} on {self.testset.name} no "
+                f"longer have spBLEU ({lost[0].spbleu_signature}): its model is missing and "
+                "sacreBLEU has changed; --gin.Metrics.spbleu names the place of the model",
+                file=sys.stderr,
+            )
         return finished
 
     def replacement_notice(self, codes: Sequence[str]) -> str:
