@@ -54,9 +54,9 @@ def evaluate(
 ) -> list[Row]:
     """Scores `system` on every language of `testset` and adds the rows to `out`.
 
-    The texts are written to `hypotheses/<system>/<testset>/<source>.{src,hyp,ref}` in the folder of
-    `out`. `analysis.jsonl` in this folder gets intervals and output checks for each row. A language
-    is skipped if its last row has the same checkpoint, decoding, config and `scores`, and its texts
+    The texts are written to `hypotheses/` in the folder of `out`, see `update.stem`.
+    `analysis.jsonl` in this folder gets intervals and output checks for each row. A language is
+    skipped if its last row has the same checkpoint, decoding, config and `scores`, and its texts
     are those of this test set. Progress is shown on stderr.
 
     Args:
@@ -175,10 +175,18 @@ class _LanguageScorer:
     def folder(self) -> Path:
         return self.out.parent / "hypotheses" / self.system.name / self.testset.name
 
-    def score(self, code: str, hypotheses: list[str], seconds: float) -> Row:
+    def score(
+        self, code: str, hypotheses: list[str], seconds: float, stored: Row | None = None
+    ) -> Row:
+        """Writes texts and row of a language. It keeps the metrics of `stored`, its former row."""
         lines = self.testset.languages[code]
         references = [_one_line(line) for line in lines.references]
-        scores = metrics.score(hypotheses, references, also=self.scores)
+        if stored:
+            names = [field.name for field in dataclasses.fields(metrics.Scores)]
+            former = metrics.Scores(**{name: getattr(stored, name) for name in names})
+            scores = metrics.score_again(hypotheses, references, former, also=self.scores)
+        else:
+            scores = metrics.score(hypotheses, references, also=self.scores)
         row = Row(
             system=self.system.name,
             kind=self.system.kind,
@@ -195,11 +203,11 @@ class _LanguageScorer:
             **dataclasses.asdict(scores),
         )
         # References are written last: their presence marks a complete language (see `finished`).
-        (self.folder / f"{code}.ref").unlink(missing_ok=True)
-        self._write(code, "hyp", _joined(hypotheses))
+        self._path(row, "ref").unlink(missing_ok=True)
+        results.write_atomically(self._path(row, "hyp"), _joined(hypotheses))
         results.add_rows(self.out, [row])
         for suffix, text in self._texts(code).items():
-            self._write(code, suffix, text)
+            results.write_atomically(self._path(row, suffix), text)
         update.update_rows(self.out, [row])
         return row
 
@@ -207,11 +215,10 @@ class _LanguageScorer:
         """Returns the rows that need no new translation, by language.
 
         A row without a requested metric, or with one of another sacreBLEU version, is scored again
-        from the stored texts.
+        from the stored texts. It keeps its other metrics.
         """
         required = {
             "kind": self.system.kind,
-            "target": self.testset.target,
             "checkpoint": self.system.checkpoint,
             "decode": self.decode,
             "config": self.system.config,
@@ -220,24 +227,36 @@ class _LanguageScorer:
         last_rows = {
             row.source: row
             for row in results.read_rows(self.out)
-            if (row.system, row.testset) == (self.system.name, self.testset.name)
+            if (row.system, row.testset, row.target)
+            == (self.system.name, self.testset.name, self.testset.target)
         }
         finished = {
             code: row
             for code, row in last_rows.items()
             if all(getattr(row, name) == value for name, value in required.items())
             and code in self.testset.languages
-            and self._has_current_texts(code)
+            and self._has_current_texts(row)
         }
         signatures = {
             name: value for name, value in metrics.signatures(self.scores).items() if value
         }
+        lost = []
         for code, row in list(finished.items()):
             if any(getattr(row, name) != value for name, value in signatures.items()):
                 del finished[code]
-                hypotheses = (self.folder / f"{code}.hyp").read_bytes().decode().split("\n")[:-1]
+                stored = update.ScoredTexts(row, self.out).path("hyp")
+                hypotheses = stored.read_bytes().decode().split("\n")[:-1]
                 if len(hypotheses) == row.sentences:
-                    finished[code] = self.score(code, hypotheses, row.seconds)
+                    finished[code] = self.score(code, hypotheses, row.seconds, stored=row)
+                    if row.spbleu is not None and finished[code].spbleu is None:
+                        lost.append(row)
+        if lost:
+            print(
+                f"{self.out}: {len(lost)} rows of {self.system.name} on {self.testset.name} no "
+                f"longer have spBLEU ({lost[0].spbleu_signature}): its model is missing and "
+                "sacreBLEU has changed; --gin.Metrics.spbleu names the place of the model",
+                file=sys.stderr,
+            )
         return finished
 
     def replacement_notice(self, codes: Sequence[str]) -> str:
@@ -264,15 +283,17 @@ class _LanguageScorer:
         subject = f"rows of {self.system.name} on {self.testset.name} are replaced"
         return f"{subject}: {', '.join(reasons)}"
 
-    def _has_current_texts(self, code: str) -> bool:
+    def _has_current_texts(self, row: Row) -> bool:
         """Returns whether the translations exist and their sources and references are unchanged."""
-        paths = {suffix: self.folder / f"{code}.{suffix}" for suffix in ("src", "hyp", "ref")}
-        return all(path.is_file() for path in paths.values()) and all(
-            paths[suffix].read_bytes() == text for suffix, text in self._texts(code).items()
+        stored = update.ScoredTexts(row, self.out)
+        return stored.has_texts and all(
+            stored.path(suffix).read_bytes() == text
+            for suffix, text in self._texts(row.source).items()
         )
 
-    def _write(self, code: str, suffix: str, text: bytes) -> None:
-        results.write_atomically(self.folder / f"{code}.{suffix}", text)
+    def _path(self, row: Row, suffix: str) -> Path:
+        stem = update.stem(self.out, row)
+        return stem.with_name(f"{stem.name}.{suffix}")
 
     def _texts(self, code: str) -> dict[str, bytes]:
         lines = self.testset.languages[code]

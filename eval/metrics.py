@@ -102,6 +102,27 @@ def score(
     return Scores(**values)  # type: ignore[arg-type]
 
 
+def score_again(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    former: Scores,
+    *,
+    also: Metrics = DEFAULT_METRICS,
+) -> Scores:
+    """Returns `score` of texts that had `former` scores, with the metrics of these too.
+
+    A former spBLEU whose model is now missing is kept if sacreBLEU's version is the same.
+    """
+    signature = former.spbleu_signature or ""
+    name = next((name for name in SPBLEU if f"|tok:{name}|" in signature), "")
+    spbleu = also.spbleu or (name if name and _model_file(name).is_file() else "")
+    computed = Metrics(spbleu=spbleu, ter=also.ter or former.ter is not None)
+    scores = score(hypotheses, references, also=computed)
+    if spbleu or signature.replace(f"|tok:{name}|", "|tok:13a|") != scores.bleu_signature:
+        return scores
+    return dataclasses.replace(scores, spbleu=former.spbleu, spbleu_signature=signature)
+
+
 def signatures(also: Metrics = DEFAULT_METRICS) -> dict[str, str | None]:
     """Returns the signatures that `score` would give, by field of `Scores`; None where not
     computed.
@@ -215,13 +236,17 @@ def _check_lines(hypotheses: int, references: int) -> None:
         raise ValueError(f"{hypotheses} hypotheses for {references} references")
 
 
+def _model_file(name: str) -> Path:
+    return Path(SACREBLEU_DIR, "models", Path(tokenizer_spm.SPM_MODELS[name]["url"]).name)
+
+
 def _check_model(name: str) -> None:
-    url = tokenizer_spm.SPM_MODELS[name]["url"]
-    path = Path(SACREBLEU_DIR, "models", Path(url).name)
+    path = _model_file(name)
     if not path.is_file():
         raise ValueError(
             f"Metrics.spbleu is {name!r}, but its SentencePiece model is not at {path}: put the "
-            f"file from {url} there (or set SACREBLEU to the folder that holds models/)"
+            f"file from {tokenizer_spm.SPM_MODELS[name]['url']} there (or set SACREBLEU to the "
+            "folder that holds models/)"
         )
 
 

@@ -4,6 +4,7 @@ A study is a list of runs and the test sets they are evaluated on. Each run is o
 its own process. Run the same study again to resume; finished runs are skipped.
 """
 
+import contextlib
 import dataclasses
 import inspect
 import os
@@ -174,7 +175,8 @@ class Study:
         directory, steps = Path(macros["MODEL_DIR"]), macros["TRAIN_STEPS"]
         languages = config.macro("BASELINE_LANGUAGES", 0)
         count = languages if isinstance(languages, int) else len(languages)
-        return PlannedRun(command, file, bindings, directory, steps, count)
+        target = "" if command == "baselines" else _target()
+        return PlannedRun(command, file, bindings, directory, steps, count, target)
 
     def _ablation_run(self, corpus: str, run: "PlannedRun") -> "PlannedRun":
         """Returns a run without a corpus. Raises ValueError if its data do not have the corpus."""
@@ -216,7 +218,9 @@ class Study:
                     )
                 names[name] = run.directory
         for name in self.testsets:
-            testsets.load(name)
+            testsets.check_place(name)
+            for target in {run.target for run in runs if run.target}:
+                testsets.load(name, target=target)
         config.bind(self._evaluation_bindings, (Decoding, Metrics))
         config.configured(Decoding)()
         config.configured(Metrics)()
@@ -224,6 +228,17 @@ class Study:
             corpora.load(self.corpus)
         self._remarks()
         check_folder(Path(self.out))
+
+
+def _target() -> str:
+    """Returns the target that `testsets.for_model` will choose for the configured run, or ""."""
+    corpus = config.value(recipe.CacheConfig, "corpus")
+    mixture = config.value(recipe.CacheConfig, "mixture")
+    if corpus and mixture:
+        with contextlib.suppress(ValueError):  # a run may first make its corpus
+            described = corpora.load(corpus).for_mixture(mixture)
+            return "eng_Latn" if described.reverse else described.target
+    return ""
 
 
 def _bindings(settings: Decoding | Metrics | Sequence[str]) -> list[str]:
@@ -292,7 +307,8 @@ def mmt(*arguments: str) -> None:
 class PlannedRun:
     """A command with its gin file, bindings and run directory.
 
-    steps: training steps. baselines: number of bilingual models, 0 for a single model.
+    steps: training steps. baselines: number of bilingual models, 0 for a single model. target: the
+    language that its test sets are read into; "" if unknown.
     """
 
     command: str
@@ -301,6 +317,7 @@ class PlannedRun:
     directory: Path
     steps: int
     baselines: int
+    target: str
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,14 +21,19 @@ from eval.records.results import Row
 from mmt.system.progress import track
 
 SUFFIXES = ("src", "hyp", "ref")
+ENGLISH = "eng_Latn"
 _ROWS_PER_WRITE = 500  # rows per write of the file
 
 _StoredRows: TypeAlias = dict[tuple[str, ...], analysis.Row]  # by key
 
 
-def stem(results_file: Path, system: str, testset: str, source: str) -> Path:
-    """Returns the path of a row's texts without suffix: `<stem>.src`, `.hyp`, `.ref`."""
-    return results_file.parent / "hypotheses" / system / testset / source
+def stem(results_file: Path, row: Row) -> Path:
+    """Returns the path of a row's texts without suffix: `<stem>.src`, `.hyp`, `.ref`.
+
+    It ends in the source, and in `<source>-<target>` for a target that is not English.
+    """
+    name = row.source if row.target == ENGLISH else f"{row.source}-{row.target}"
+    return results_file.parent / "hypotheses" / row.system / row.testset / name
 
 
 def update(files: Sequence[Path], *, training: TrainingTargets | None = None) -> int:
@@ -42,7 +47,7 @@ def update(files: Sequence[Path], *, training: TrainingTargets | None = None) ->
       `comparison.compare` chooses, and against each other multilingual one with the same sentences.
       Systems of an ablation, `NAME:VALUE`, are paired among themselves.
 
-    Texts that do not give a row's scores are ignored. If a row has no texts, `paired` uses its
+    Texts that do not give a row's scores are ignored. If a row has no other ones, `paired` uses its
     `counts`. Raises ValueError for a broken row, for texts of unequal numbers of lines, and for
     counts that do not give their row's BLEU.
     """
@@ -106,39 +111,38 @@ class ScoredTexts:
 
     @functools.cached_property
     def stem(self) -> Path:
-        return stem(self.file, self.row.system, self.row.testset, self.row.source)
+        """Returns the path of the texts without suffix.
+
+        Earlier versions stored those of all targets in one place, where they may be another row's.
+        """
+        path = stem(self.file, self.row)
+        former = path.with_name(self.row.source)
+        if not _are_stored(path) and _are_stored(former) and _counts_of(_read(former), self.row):
+            return former
+        return path
 
     @property
     def has_texts(self) -> bool:
-        return all(self.path(suffix).is_file() for suffix in SUFFIXES)
+        return _are_stored(self.stem)
 
     def path(self, suffix: str) -> Path:
-        return self.stem.with_name(f"{self.stem.name}.{suffix}")
+        return _path(self.stem, suffix)
 
     @functools.cached_property
     def hash(self) -> str:
         """Returns the hash of the texts, `cat x.src x.hyp x.ref | sha256sum | head -c 12`."""
-        if not self.has_texts and self.counts:
-            return self.counts.hypotheses
-        return _hash(self.path(suffix).read_bytes() for suffix in SUFFIXES)
+        return self._stand_in.hypotheses if self._stand_in else self._hash_of_texts
 
     @functools.cached_property
     def references(self) -> str | None:
         """Returns the hash of the references, or None if unknown."""
-        if self.has_texts:
-            return _hash([self.path("ref").read_bytes()])
-        return self.counts.references if self.counts else None
+        if self._stand_in:
+            return self._stand_in.references
+        return _hash([self.path("ref").read_bytes()]) if self.has_texts else None
 
     @functools.cached_property
     def texts(self) -> dict[str, tuple[str, ...]]:
-        lines = {suffix: _lines(self.path(suffix)) for suffix in SUFFIXES}
-        for suffix in ("src", "hyp"):
-            if len(lines[suffix]) != len(lines["ref"]):
-                raise ValueError(
-                    f"{self.path(suffix)} has {len(lines[suffix])} lines, {self.path('ref')} has "
-                    f"{len(lines['ref'])}: they must be parallel; evaluate again"
-                )
-        return lines
+        return _read(self.stem)
 
     @functools.cached_property
     def lines(self) -> list[tuple[str, str, str]]:
@@ -147,16 +151,22 @@ class ScoredTexts:
     @functools.cached_property
     def judged(self) -> Judged | None:
         """Returns the row with its counts; None if the texts do not give the row's scores."""
-        if len(self.texts["ref"]) != self.row.sentences:
+        counts = _counts_of(self.texts, self.row)
+        if counts is None:
             return None
-        statistics = _references(self.texts["ref"]).statistics(self.texts["hyp"])
-        scores = (
-            (metrics.bleu(statistics.bleu.sum(axis=0)), self.row.bleu),
-            (metrics.chrf(statistics.chrf.sum(axis=0)), self.row.chrf),
-        )
-        if any(abs(computed - written) > 1e-3 for computed, written in scores):
-            return None
-        return Judged(statistics.bleu, statistics.chrf, self.row, self.hash)
+        return Judged(counts.bleu, counts.chrf, self.row, self._hash_of_texts)
+
+    @functools.cached_property
+    def _hash_of_texts(self) -> str:
+        return _hash(self.path(suffix).read_bytes() for suffix in SUFFIXES)
+
+    @functools.cached_property
+    def _stand_in(self) -> analysis.SentenceCounts | None:
+        """Returns the stored counts if there are no texts, or only those of another row."""
+        if not self.counts or not self.has_texts:
+            return self.counts
+        is_own = self.counts.hypotheses == self._hash_of_texts or self.judged is not None
+        return None if is_own else self.counts
 
     def check(self) -> None:
         """Raises ValueError if there are no texts and the counts do not give the row's BLEU."""
@@ -166,13 +176,13 @@ class ScoredTexts:
     @functools.cached_property
     def compared(self) -> Judged | None:
         """Returns the row with BLEU's counts, from its texts or else from its stored counts."""
-        if self.has_texts:
-            return self.judged
-        if not self.counts:
-            return None
-        bleu = metrics.unpacked(self.counts.packed, self.counts.sentences)
+        if not self._stand_in:
+            return self.judged if self.has_texts else None
+        bleu = metrics.unpacked(self._stand_in.packed, self._stand_in.sentences)
         score = metrics.bleu(bleu.sum(axis=0))
         if len(bleu) != self.row.sentences or abs(score - self.row.bleu) > 1e-3:
+            if self.has_texts:
+                return None  # the row is not that of the texts either
             raise ValueError(
                 f"{analysis.path_for(self.file)}: counts of {self.row.system}, {self.row.testset}, "
                 f"{self.row.source} give {len(bleu)} sentences and BLEU {score:.4f}, its row in "
@@ -287,6 +297,39 @@ def _write(pairs: Sequence[tuple[Path, analysis.Row]]) -> int:
 
 def _hash(parts: Iterable[bytes]) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()[:12]
+
+
+def _path(stem: Path, suffix: str) -> Path:
+    return stem.with_name(f"{stem.name}.{suffix}")
+
+
+def _are_stored(stem: Path) -> bool:
+    return all(_path(stem, suffix).is_file() for suffix in SUFFIXES)
+
+
+def _read(stem: Path) -> dict[str, tuple[str, ...]]:
+    """Returns the lines of stored texts by suffix."""
+    lines = {suffix: _lines(_path(stem, suffix)) for suffix in SUFFIXES}
+    for suffix in ("src", "hyp"):
+        if len(lines[suffix]) != len(lines["ref"]):
+            raise ValueError(
+                f"{_path(stem, suffix)} has {len(lines[suffix])} lines, {_path(stem, 'ref')} has "
+                f"{len(lines['ref'])}: they must be parallel; evaluate again"
+            )
+    return lines
+
+
+def _counts_of(texts: Mapping[str, tuple[str, ...]], row: Row) -> metrics.Statistics | None:
+    """Returns the counts of texts; None if they do not give the row's scores."""
+    if len(texts["ref"]) != row.sentences:
+        return None
+    statistics = _references(texts["ref"]).statistics(texts["hyp"])
+    scores = (
+        (metrics.bleu(statistics.bleu.sum(axis=0)), row.bleu),
+        (metrics.chrf(statistics.chrf.sum(axis=0)), row.chrf),
+    )
+    is_of_row = all(abs(computed - written) <= 1e-3 for computed, written in scores)
+    return statistics if is_of_row else None
 
 
 def _lines(path: Path) -> tuple[str, ...]:

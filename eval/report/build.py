@@ -155,16 +155,16 @@ def report(
     """
     check_folder(out)
     unique_files = {Path(file).resolve(): Path(file) for file in files}
-    rows, folders, analyses, counts = _read(list(unique_files.values()))
+    rows, file_of, analyses, counts = _read(list(unique_files.values()))
     contents: dict[str, bytes] = {}
     sections: list[Section] = []
     for comparison in _compared(rows, list(unique_files.values()), allow):
         _check_comet(comparison, analyses)
         slugs = [section.slug for section in sections]
-        text_folders = folders if examples else {}
+        text_files = file_of if examples else {}
         sections.append(
             _section(
-                comparison, analyses, text_folders=text_folders, used_slugs=slugs, contents=contents
+                comparison, analyses, text_files=text_files, used_slugs=slugs, contents=contents
             )
         )
     behaviours = _behaviours(analyses, contents)
@@ -211,16 +211,15 @@ def check_folder(out: Path) -> None:
 def _read(
     files: Sequence[Path],
 ) -> tuple[list[Row], dict[Row, Path], AnalysisIndex, list[tuple[str, int]]]:
-    """Returns score rows, the folder of each row's texts, analysis rows, and (file, rows) of all.
-    """
+    """Returns score rows, the file of each, analysis rows, and (file, rows) of all."""
     rows: list[Row] = []
-    folders: dict[Row, Path] = {}
+    file_of: dict[Row, Path] = {}
     counts = []
     for file in files:
         of_file = results.read_rows(file)
         counts.append((file.name, len(of_file)))
         rows += of_file
-        folders |= dict.fromkeys(of_file, file.parent / "hypotheses")
+        file_of |= dict.fromkeys(of_file, file)
     if not rows:
         raise ValueError(f"{', '.join(map(str, files))}: no rows yet; `mmt evaluate` adds them")
     about: list[analysis.Row] = []
@@ -228,7 +227,7 @@ def _read(
         if analysis_rows := analysis.read(analysis_file):
             counts.append((analysis_file.name, len(analysis_rows)))
             about += analysis_rows
-    return rows, folders, AnalysisIndex(about), counts
+    return rows, file_of, AnalysisIndex(about), counts
 
 
 def _check_comet(comparison: Comparison, analyses: AnalysisIndex) -> None:
@@ -246,7 +245,7 @@ def _section(
     comparison: Comparison,
     analyses: AnalysisIndex,
     *,
-    text_folders: Mapping[Row, Path],
+    text_files: Mapping[Row, Path],
     used_slugs: Sequence[str],
     contents: dict[str, bytes],
 ) -> Section:
@@ -259,7 +258,7 @@ def _section(
         by_width = functools.partial(draw, comparison, analyses)
         return _pictures(f"{draw.__name__}_{slug}", by_width, title, caption, contents)
 
-    shown_examples, example_notes = sentences.examples(comparison, text_folders, analyses)
+    shown_examples, example_notes = sentences.examples(comparison, text_files, analyses)
     return Section(
         comparison,
         analyses,

@@ -7,6 +7,7 @@ from eval.report.figures.routing import STRONG
 from eval.report.figures.scores import FEW, SEVERAL, WINDOW, slides
 
 _VALUES = "Hover over a mark, or tap it, for its values."
+_PALE = f"Pale marks: fewer than {SMALL} sentences, in no mean. "
 EXPERTS = (
     "Each row is a language and each column is an expert. The colour is the share of the "
     f"language's tokens that the expert receives; it is full at {STRONG:g} times the fair share. "
@@ -98,19 +99,21 @@ def _delta_bleu(comparison: Comparison, analyses: AnalysisIndex) -> str:
     if tested and (systems <= FEW or slides(count)):
         caption += "Thin vertical lines: 95 % interval of a language (paired bootstrap). "
     if any(not comparison.counts(entry) for entry in comparison.entries if entry.baseline):
-        caption += f"Pale marks: fewer than {SMALL} sentences, in no mean. "
+        caption += _PALE
     return caption + _VALUES
 
 
 def _bleu_by_size(comparison: Comparison) -> str:
     systems = len(comparison.systems)
     caption = "Each language is at its number of training pairs. "
-    if slides(len(comparison.entries)):
+    if slides(len(comparison.all.entries)):
         caption += f"Lines: mean over {WINDOW} neighbouring languages. "
         if systems > FEW:
             caption += f"Dots: the languages of {comparison.primary_system}. "
     if systems <= FEW and comparison.compared.entries:
         caption += "Thin lines connect a language with its bilingual baseline. "
+    if len(comparison.all.entries) < len(comparison.entries):
+        caption += _PALE
     return caption + _VALUES
 
 

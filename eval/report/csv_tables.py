@@ -56,12 +56,13 @@ def plain(heading: str, value: Value) -> Record:
 def pairs(comparison: Comparison, analyses: AnalysisIndex) -> list[Record]:
     """Returns a record per language and pair of multilingual systems, each pair once.
 
-    Pairs are within the comparison or one of its ablations. Records have interval and tests, if
-    any.
+    Pairs are within the comparison, within an ablation, or of an ablation with one of its
+    references. Records have interval and tests, if any.
     """
     records = []
     for part in (comparison, *comparison.ablations):
-        for system, other in itertools.combinations(part.systems, 2):
+        with_references = itertools.product(part.systems, part.references)
+        for system, other in (*itertools.combinations(part.systems, 2), *with_references):
             for entry in part.entries:
                 if system in entry.rows and other in entry.rows:
                     records.append(_pair(comparison, entry, system, other, analyses))

@@ -59,24 +59,24 @@ class _Texts(NamedTuple):
 
 
 def examples(
-    comparison: Comparison, folders: Mapping[Row, Path], analyses: AnalysisIndex
+    comparison: Comparison, files: Mapping[Row, Path], analyses: AnalysisIndex
 ) -> tuple[tuple[Shown, ...], tuple[Note, ...]]:
     """Returns a few sentences per language, and notes on missing or inconsistent texts.
 
-    folders: the `hypotheses/` folder of each row with stored texts. analyses: has the hashes of the
+    files: the results file of each row whose texts may be shown. analyses: has the hashes of the
     texts.
     """
     result, missing, unfit = [], [], []
     kept_any = False
     for entry in tables.comparables_first(comparison):
         rows = _rows(comparison, entry)
-        texts = {row: _texts(folders, row) for row in rows}
+        texts = {row: _texts(files, row) for row in rows}
         present = [row for row in rows if texts[row].output and texts[row].reference]
         fitting = [
             row
             for row in present
             if len(texts[row].output) == len(texts[row].reference) == row.sentences
-            and _are_its_own(row, folders[row], analyses)
+            and _are_its_own(row, files[row], analyses)
             and texts[row].reference == texts[present[0]].reference
         ]
         kept_any = kept_any or bool(present)
@@ -96,9 +96,9 @@ def examples(
     return tuple(result), tuple(notes)
 
 
-def _are_its_own(row: Row, folder: Path, analyses: AnalysisIndex) -> bool:
+def _are_its_own(row: Row, file: Path, analyses: AnalysisIndex) -> bool:
     """Returns whether a row's intervals were computed from these texts, or are unknown."""
-    item, interval = ScoredTexts(row, folder.with_name("results.jsonl")), analyses.interval(row)
+    item, interval = ScoredTexts(row, file), analyses.interval(row)
     if not (item.has_texts and len(analyses)):
         return True
     return interval is not None and interval.hypotheses == item.hash
@@ -163,12 +163,11 @@ def _scores(texts: _Texts, indices: Sequence[int]) -> np.ndarray:
     return metrics.chrf(judge.statistics([texts.output[i] for i in indices]).chrf)
 
 
-def _texts(folders: Mapping[Row, Path], row: Row) -> _Texts:
-    if row not in folders:
+def _texts(files: Mapping[Row, Path], row: Row) -> _Texts:
+    if row not in files:
         return _Texts((), (), ())
-    stem = folders[row] / row.system / row.testset / row.source
-    files = (stem.with_name(f"{stem.name}.{kind}") for kind in ("src", "ref", "hyp"))
-    return _Texts(*map(_lines, files))
+    stored = ScoredTexts(row, files[row])
+    return _Texts(*(_lines(stored.path(kind)) for kind in ("src", "ref", "hyp")))
 
 
 def _lines(path: Path) -> tuple[str, ...]:

@@ -19,9 +19,10 @@ _SHOWN = 3  # values of a field; further ones are only counted
 
 
 def costs(comparison: Comparison, analyses: AnalysisIndex) -> Table:
-    """Returns GShard's Table 1: a row per system and one for all baselines; empty without `cost`
-    rows.
+    """Returns GShard's Table 1: a row per system, a bilingual one with all its models; empty
+    without `cost` rows.
 
+    The mean BLEU of a bilingual system is over the languages that it is the baseline of.
     A student, or a system that started from another system's weights, also has its device-hours
     including those systems.
     """
@@ -50,8 +51,9 @@ def costs(comparison: Comparison, analyses: AnalysisIndex) -> Table:
             ))  # fmt: skip
     for system in dict.fromkeys(e.baseline.system for e in comparison.entries if e.baseline):
         if of_models := analyses.costs(system):
-            title = f"{system}, {len(of_models)} models"
-            bleu = averaged(group.baseline_bleus)
+            title = f"{system}, {len(of_models)} model{'' if len(of_models) == 1 else 's'}"
+            baselines = [entry.baseline for entry in group.entries if entry.baseline]
+            bleu = averaged([row.bleu for row in baselines if row.system == system])
             rows.append((title, *_spent(of_models), None, bleu, None, None))
     return Table(columns, tuple(rows)).filled
 

@@ -88,10 +88,15 @@ def check_documents(testset: TestSet, language: str) -> None:
 
 
 def check_place(name: str | Path) -> None:
-    """Raises ValueError if `name` is neither a file nor a folder nor a known test set; see `load`.
+    """Raises ValueError unless `name` is a folder, a corpus.toml or a known test set; see `load`.
     """
     folder = Path(name)
     named = str(name).startswith(SACREBLEU) or name == corpora.EMBEDDED
+    if not named and folder.is_file() and folder.suffix != ".toml":
+        raise ValueError(
+            f"{name} is a file; a test set is a folder or a corpus.toml; the file is in the folder "
+            f"{str(folder.parent)!r}"
+        )
     if not named and not folder.exists() and not layouts.is_stem(folder):
         hint = suggest.hint(str(name), [*_siblings(folder), corpora.EMBEDDED])
         raise ValueError(

@@ -245,3 +245,18 @@ def test_faults_of_leave_out_are_errors_before_training(commands, corpora_folder
     with pytest.raises(ValueError, match=message):
         make(**{"runs": ["train e.gin"]} | changes).finish()
     assert not commands
+
+
+def test_test_sets_are_read_into_the_target_of_the_runs(commands, corpora_folder):
+    (corpora_folder / "german").mkdir()
+    for language in ("de", "fr"):
+        (corpora_folder / f"german/test.{language}").write_text("3\n")
+    with pytest.raises(ValueError, match="eng"):
+        make(runs=["train e.gin"], testsets=["german"]).finish()
+    assert not commands
+    description = corpora_folder / "toys/corpus.toml"
+    description.write_text('target = "de"\n' + description.read_text().replace("de = ", "fr = "))
+    gin = corpora_folder / "e.gin"
+    gin.write_text(gin.read_text().replace("toys_to_eng", "toys_to_deu"))
+    make(runs=["train e.gin"], testsets=["german"]).finish()
+    assert "evaluate --model runs/moe --testset german --out r.jsonl" in commands

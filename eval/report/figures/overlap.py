@@ -1,6 +1,7 @@
 """The figure of BLEU by overlap with the training English: translation or recitation?"""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from statistics import fmean
 
 from matplotlib.axes import Axes
@@ -45,23 +46,29 @@ def bleu_by_overlap(
         axes.set_ylabel("BLEU")
         axes.set_xlabel("4-grams of the reference in the training English, %")
         counts = axes.twinx()
-        bins = next(iter(lines.values()))
-        for i, counted in enumerate(bins):
-            counts.bar(i, counted.sentences, 0.9, color=PALETTE["grid"], zorder=0)
+        counted = _counted(comparison, analyses)
+        counts.bar(
+            range(len(counted)), list(counted.values()), 0.9, color=PALETTE["grid"], zorder=0
+        )
         counts.set_ylabel("test lines, all languages (bars)")
         counts.grid(False)
         axes.set_zorder(counts.get_zorder() + 1)
+        places = {ends: place for place, ends in enumerate(counted)}
         for system, of_system in lines.items():
-            _overlap_line(axes, comparison, system, of_system)
-        labels = [f"{b.low:.0%}–{b.high:.0%}".replace("%–", "–").rstrip("%") for b in bins]
+            scores = {places[b.low, b.high]: b for b in of_system}
+            _overlap_line(axes, comparison, system, scores)
+        labels = [f"{low:.0%}–{high:.0%}".replace("%–", "–").rstrip("%") for low, high in counted]
         axes.set_xticks(range(len(labels)), labels)
         axes.set_ylim(bottom=0)
         legend(axes, above=6)
         return figure
 
 
-def _overlap_line(axes: Axes, comparison: Comparison, system: str, bins: Sequence[Bin]) -> None:
-    points = [(i, b.bleu, b.sentences) for i, b in enumerate(bins) if b.bleu is not None]
+def _overlap_line(
+    axes: Axes, comparison: Comparison, system: str, bins: Mapping[int, Bin]
+) -> None:
+    """Draws a system's BLEU; bins: by their place on the axis."""
+    points = [(i, b.bleu, b.sentences) for i, b in bins.items() if b.bleu is not None]
     shade = colour(comparison.palette, system) if system else PALETTE["ink"]
     axes.plot(
         [i for i, _, _ in points], [bleu for _, bleu, _ in points], "o", ms=5, linewidth=2,
@@ -74,6 +81,18 @@ def _overlap_line(axes: Axes, comparison: Comparison, system: str, bins: Sequenc
     for i, bleu, sentences in points:
         message = f"{system or 'bilingual'}: {bleu:.1f} BLEU on {sentences:,} lines"
         axes.plot(i, bleu, "o", ms=9, alpha=0.01, gid=tooltip(message))
+
+
+def _counted(
+    comparison: Comparison, analyses: AnalysisIndex
+) -> dict[tuple[float, float], int]:
+    """Returns the test lines of each bin: each language once, whichever systems have it."""
+    counted: Counter[tuple[float, float]] = Counter()
+    for entry in comparison.all.entries:
+        overlaps = [analyses.train_overlap(row) for row in (*entry.rows.values(), entry.baseline)]
+        bins = [each for overlap in overlaps if overlap for each in overlap.bins]
+        counted.update({(each.low, each.high): each.sentences for each in bins})
+    return dict(sorted(counted.items()))
 
 
 def _overlap(comparison: Comparison, analyses: AnalysisIndex, system: str) -> list[Bin]:

@@ -80,8 +80,9 @@ def bleu_by_size(
 ) -> Figure | None:
     """Draws BLEU of each language against its training pairs, connected to its baseline.
 
-    Lines are sliding means. With more than three systems, only the best one has dots. None if all
-    languages have the same number of pairs.
+    Lines are sliding means. Languages with few sentences are pale and excluded from means. With
+    more than three systems, only the best one has dots. None if all languages have the same number
+    of pairs.
     """
     if len({entry.train_pairs for entry in comparison.entries}) < 2:
         return None
@@ -104,20 +105,25 @@ def _sizes(axes: Axes, comparison: Comparison, system: str, analyses: AnalysisIn
     """Draws dots of a system's languages at their training pairs, and its sliding mean."""
     are_few = len(comparison.systems) <= FEW
     entries = [entry for entry in comparison.entries if system in entry.rows]
-    sizes = [entry.train_pairs for entry in entries]
-    scores = [entry.rows[system].bleu for entry in entries]
+    counted = [entry for entry in entries if comparison.counts(entry)]
     shade = colour(comparison.palette, system)
-    sliding_means = slides(len(entries))
+    sliding_means = slides(len(counted))
     name = label(system) + (f", sliding mean of {WINDOW} languages" if sliding_means else "")
     if are_few or system == comparison.primary_system or not sliding_means:
-        dots(
-            axes, sizes, scores, tips=[_tooltip(e, system, analyses) for e in entries], zorder=3,
-            s=20, color=shade, linewidths=0, alpha=0.75 if len(comparison.systems) == 1 else 0.5,
-        )  # fmt: skip
+        strong = 0.75 if len(comparison.systems) == 1 else 0.5
+        for pale in (False, True):
+            drawn = [entry for entry in entries if comparison.counts(entry) is not pale]
+            dots(
+                axes, [e.train_pairs for e in drawn], [e.rows[system].bleu for e in drawn],
+                tips=[_tooltip(e, system, analyses) for e in drawn], zorder=3, s=20, color=shade,
+                linewidths=0, alpha=0.25 if pale else strong,
+            )  # fmt: skip
     if not sliding_means:
         axes.plot([], [], "o", color=shade, ms=5, label=name)
         return
-    window_means = [fmean(around) for around in sliding(scores, WINDOW)]
+    sizes = [entry.train_pairs for entry in counted]
+    around = sliding([entry.rows[system].bleu for entry in counted], WINDOW)
+    window_means = [fmean(values) for values in around]
     axes.plot(sizes, window_means, color=PALETTE["page"], linewidth=4, zorder=3.1)
     axes.plot(
         sizes, window_means, linewidth=2, zorder=3.2, color=shade,

@@ -87,7 +87,7 @@ def quality_by_cost(
             for system, (values, costs) in points.items():
                 x, y = axis.total(costs_of[system]), sum(values) / len(values)
                 shade = colour(comparison.palette, system) if system else PALETTE["ink"]
-                name = system or f"{len(costs)} baselines"
+                name = system or f"{len(costs)} baseline{'' if len(costs) == 1 else 's'}"
                 if ends := mean_interval(values):
                     axes.vlines(x, *ends, color=shade, linewidth=1.2, alpha=0.5)
                 message = tooltip(f"{name}: {y:.1f} {y_label}; {amount(x)} {axis.label}")

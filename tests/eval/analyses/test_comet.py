@@ -39,8 +39,8 @@ def test_one_start_scores_all_that_the_encoder_knows(file, model, calls):
     assert set(rows) == {"moe", "bilingual"} and {row.source for row in rows.values()} == {
         "deu_Latn"
     }
-    for system, row in rows.items():
-        stem = update.stem(file, system, row.testset, row.source)
+    for row in rows.values():
+        stem = update.stem(file, row)
         sides = [stem.with_suffix(end).read_text().splitlines() for end in (".hyp", ".ref")]
         pairs = zip(*sides, strict=True)
         shares = [len(set(hyp) & set(ref)) / len(set(ref)) for hyp, ref in pairs]

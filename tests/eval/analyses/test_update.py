@@ -23,7 +23,7 @@ def write(file, system, kind, noise, *, source="deu_Latn", seed=1, **changes):
     hypotheses, references = texts(seed, noise)
     made = row(hypotheses, references, system=system, kind=kind, source=source, **changes)
     results.add_rows(file, [made])
-    stem = update.stem(file, made.system, made.testset, made.source)
+    stem = update.stem(file, made)
     stem.parent.mkdir(parents=True, exist_ok=True)
     sources = [f"Satz {reference}" for reference in references]
     for suffix, lines in (("src", sources), ("hyp", hypotheses),
@@ -98,7 +98,7 @@ def test_only_what_changed_is_computed_again(file):
 
 def test_the_hash_is_that_of_the_files(file):
     item = found(file, "interval")[0]
-    stem = update.stem(file, item.system, item.testset, item.source)
+    stem = update.stem(file, item)
     whole = b"".join(
         stem.with_name(f"{stem.name}.{suffix}").read_bytes() for suffix in ("src", "hyp", "ref")
     )
@@ -161,6 +161,17 @@ def test_counts_of_another_row_are_not_used(file, change, message):
     assert not any(second.system in pair for pair in pairs) and pairs
 
 
+def test_counts_replace_texts_of_another_row(file):
+    paired = sorted(found(file, "paired"), key=lambda item: item.key)
+    stem = file.parent / "hypotheses/moe/made-up/deu_Latn"
+    stem.with_suffix(".hyp").write_text("another text\n" * 60)
+    rest = [item for item in analysis.read(analysis.path_for(file)) if item.kind != "paired"]
+    analysis.path_for(file).unlink()
+    analysis.add(analysis.path_for(file), rest)
+    assert update.update([file]) == len(paired)
+    assert sorted(found(file, "paired"), key=lambda item: item.key) == paired
+
+
 def test_a_score_that_its_own_counts_contradict_is_named(file):
     """Also if nothing needs a new comparison."""
     shutil.rmtree(file.parent / "hypotheses")
@@ -179,7 +190,7 @@ def test_texts_of_another_checkpoint_or_other_references_are_not_used(tmp_path):
     newer = write(file, "moe", "multilingual", 0.1, checkpoint="moe/2")
     results.add_rows(file, [dataclasses.replace(newer, system="gone")])  # without texts
     baseline = write(file, "bilingual", "bilingual", 0.4)
-    stem = update.stem(file, "bilingual", baseline.testset, baseline.source)
+    stem = update.stem(file, baseline)
     other = "\n".join(f"{line} indeed" for line in texts(1, 0.4)[1])
     stem.with_name(f"{stem.name}.ref").write_text(other + "\n")
     update.update([file])
@@ -188,7 +199,7 @@ def test_texts_of_another_checkpoint_or_other_references_are_not_used(tmp_path):
 
 
 def test_unequal_numbers_of_lines_name_the_files(file):
-    stem = update.stem(file, "moe", "made-up", "swh_Latn")
+    stem = file.parent / "hypotheses/moe/made-up/swh_Latn"
     hyp = stem.with_name("swh_Latn.hyp")
     hyp.write_text(hyp.read_text() + "one more\n")
     with pytest.raises(ValueError) as error:

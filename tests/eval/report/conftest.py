@@ -31,8 +31,8 @@ def whole(tmp_path_factory):
     rows, analyses = made_up(12, ("dense", "moe"), layers=1)
     varied = [dataclasses.replace(r, system=f"T:{value}") for r in rows[:12] for value in "15"]
     lines = [f"a line with the number {n} at its end, and that is all" for n in range(400)]
-    keep(folder / "hypotheses", rows[13], lines, lines, lines)
-    texts = interval_of(rows[13], folder / "hypotheses")
+    keep(folder, rows[13], lines, lines, lines)
+    texts = interval_of(rows[13], folder)
     analyses = [
         dataclasses.replace(item, hypotheses=texts.hypotheses) if item.key == texts.key else item
         for item in analyses

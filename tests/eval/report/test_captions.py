@@ -26,6 +26,15 @@ def test_the_caption_of_deltas_names_the_marks_that_there_are(count, systems, sh
     assert "Pale marks" in caption, "one language has few sentences"
 
 
+@pytest.mark.parametrize(("count", "slides"), [(19, False), (20, False), (21, True)])
+def test_the_caption_of_sizes_names_a_sliding_mean_over_languages_that_count(count, slides):
+    rows, analyses = made_up(count, ("moe",))  # one of them has few sentences
+    _, caption = captions.of("bleu_by_size", compare(rows)[0], AnalysisIndex(analyses))
+    assert ("10 neighbouring" in caption) is slides and "Pale marks" in caption
+    _, caption = captions.of("bleu_by_size", compare(rows, allow=["small"])[0], NOTHING)
+    assert "Pale" not in caption
+
+
 def test_without_tests_no_interval_of_a_language_is_promised():
     (comparison,) = compare(seven())
     _, caption = captions.of("delta_bleu", comparison, NOTHING)

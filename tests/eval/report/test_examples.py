@@ -18,7 +18,7 @@ LONG = "a sentence that is long enough to be shown, number"
 
 def keep(folder, given, sources, outputs, references):
     """Puts kept texts of a row where `mmt evaluate` would."""
-    stem = folder / given.system / given.testset / given.source
+    stem = update.stem(folder / "results.jsonl", given)
     stem.parent.mkdir(parents=True, exist_ok=True)
     for kind, lines in (("src", sources), ("hyp", outputs), ("ref", references)):
         if lines is not None:
@@ -30,12 +30,13 @@ def interval_of(given, folder):
     """An interval as made from the kept texts of a row."""
     about = {name: getattr(given, name) for name in analysis.Interval.about}
     ends = {"bleu_low": 0.0, "bleu_high": 99.0, "chrf_low": 0.0, "chrf_high": 99.0}
-    texts = update.ScoredTexts(given, folder.with_name("results.jsonl")).hash
+    texts = update.ScoredTexts(given, folder / "results.jsonl").hash
     return analysis.Interval(**about, **ends, resamples=9, seed=0, hypotheses=texts)
 
 
 def shown(rows, folder):
-    return examples.examples(compare(rows)[0], dict.fromkeys(rows, folder), AnalysisIndex([]))
+    files = dict.fromkeys(rows, folder / "results.jsonl")
+    return examples.examples(compare(rows)[0], files, AnalysisIndex([]))
 
 
 def test_best_typical_and_worst_by_the_primary_system(tmp_path):
@@ -90,17 +91,17 @@ def test_missing_or_unequal_texts_are_reported(tmp_path):
 
 def test_texts_that_the_intervals_are_not_of_are_left_out(tmp_path):
     system, lines = row(sentences=2), [f"{LONG} 1", f"{LONG} 2"]
-    keep(tmp_path / "hypotheses", system, lines, lines, lines)
-    interval = interval_of(system, tmp_path / "hypotheses")
+    keep(tmp_path, system, lines, lines, lines)
+    interval = interval_of(system, tmp_path)
     other = dataclasses.replace(interval, hypotheses="0" * 12)
     for made, left_out in ((interval, False), (other, True)):
-        folders = {system: tmp_path / "hypotheses"}
-        chosen, notes = examples.examples(compare([system])[0], folders, AnalysisIndex([made]))
+        files = {system: tmp_path / "results.jsonl"}
+        chosen, notes = examples.examples(compare([system])[0], files, AnalysisIndex([made]))
         assert bool(chosen) != left_out == bool(notes)
 
 
 @pytest.mark.parametrize("directory", [True, False])
 def test_without_texts_there_are_no_examples(tmp_path, directory):
-    folders = {row(): tmp_path} if directory else {}
-    chosen, (note,) = examples.examples(compare([row()])[0], folders, AnalysisIndex([]))
+    files = {row(): tmp_path / "results.jsonl"} if directory else {}
+    chosen, (note,) = examples.examples(compare([row()])[0], files, AnalysisIndex([]))
     assert not chosen and "no examples" in note.text

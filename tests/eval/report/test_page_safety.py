@@ -47,7 +47,7 @@ def test_recipes_are_code_in_markdown_whatever_is_in_them(tmp_path):
 
 def test_without_examples_no_text_is_in_the_report(tmp_path):
     rows, lines = [row(sentences=4), baseline(sentences=4)], ["a text with a licence"] * 4
-    keep(tmp_path / "hypotheses", rows[0], lines, lines, lines)
+    keep(tmp_path, rows[0], lines, lines, lines)
     file = write_rows(tmp_path, rows)
     report.report([file], tmp_path / "without", examples=False)
     (bare := tmp_path / "bare").mkdir()
@@ -63,11 +63,11 @@ def test_nothing_in_rows_or_texts_becomes_markup(render, tmp_path):
     name = "<img src=x onerror=alert(1)>"
     evil = row(system=name, checkpoint=EVIL, decode=EVIL, config=EVIL, bleu_signature=EVIL,
                testset="<b>&'\"", sentences=4)  # fmt: skip
-    keep(tmp_path / "hypotheses", evil, [EVIL] * 4, [EVIL] * 4, [EVIL] * 4)
+    keep(tmp_path, evil, [EVIL] * 4, [EVIL] * 4, [EVIL] * 4)
     key = {field: getattr(evil, field) for field in analysis.OutputChecks.about}
     shares = dict.fromkeys(("copies", "empty", "short", "long", "looping", "not_english"), 0.5)
     analysis.add(tmp_path / "analysis.jsonl", [
-        interval_of(evil, tmp_path / "hypotheses"),
+        interval_of(evil, tmp_path),
         analysis.OutputChecks(**key, **shares, recited=None, sentences=4, hypotheses="x"),
         analysis.TestsetQuality(testset=evil.testset, source=evil.source, target=evil.target,
                                 mark="poor", reasons=(EVIL,), sentences=4),

@@ -71,3 +71,13 @@ def test_contrastive_examples_have_a_section(tmp_path):
     page = Page((tmp_path / "out/report.html").read_text())
     assert "#context" in [attributes.get("href") for _, attributes in page.tags]
     assert "context" in [attributes.get("id") for _, attributes in page.tags]
+
+
+def test_the_page_has_each_figure_of_training_without_a_table_of_losses(tmp_path):
+    confidence = analysis.Reliability(
+        system="multi", decode="x", confidence=(0.1, 0.5), chrf=(0.2, 0.6), lines=(5, 5)
+    )
+    report.report([write_rows(tmp_path, seven(), [confidence])], tmp_path / "out")
+    assert "(reliability.png)" in (tmp_path / "out/report.md").read_text()
+    words = page_words(tmp_path / "out")
+    assert "Reliability of the confidence" in words and "Sample efficiency" not in words

@@ -44,8 +44,8 @@ def page(tmp_path_factory):
     del rows[-5]  # a baseline
     lines = [f"a line with the number {n} at its end, and that is all" for n in range(400)]
     for row in rows[13:15]:
-        keep(folder / "hypotheses", row, lines, lines, lines)
-        texts = interval_of(row, folder / "hypotheses")
+        keep(folder, row, lines, lines, lines)
+        texts = interval_of(row, folder)
         analyses = [
             dataclasses.replace(r, hypotheses=texts.hypotheses) if r.key == texts.key else r
             for r in analyses

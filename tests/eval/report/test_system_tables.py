@@ -47,6 +47,18 @@ def test_costs_of_systems_and_of_all_baselines_together(whole):
     assert not system_tables.costs(comparison, AnalysisIndex([])).rows
 
 
+def test_a_bilingual_system_s_mean_is_over_its_own_languages(whole):
+    (cost,) = whole[1].costs("moe")
+    rows = [row(source=source) for source in LANGUAGES]
+    rows += [baseline(source="deu_Latn", bleu=10.0), baseline(source="swh_Latn", bleu=30.0)]
+    rows[2:] = [dataclasses.replace(each, system=each.source) for each in rows[2:]]
+    costs = [dataclasses.replace(cost, system=source, source=source) for source in LANGUAGES]
+    table = system_tables.costs(compare(rows)[0], AnalysisIndex(costs))
+    means = {values[0]: by_heading(table, place)["Mean BLEU"].value
+             for place, values in enumerate(table.rows)}  # fmt: skip
+    assert means == {"deu_Latn, 1 model": 10.0, "swh_Latn, 1 model": 30.0}
+
+
 def curve(system, losses, validation=None):
     count = len(losses)
     return analysis.Curve(

@@ -276,6 +276,12 @@ def test_an_unknown_test_set_is_an_error(tmp_path):
         testsets.load(tmp_path / "nothing")
 
 
+def test_a_file_of_a_test_set_is_an_error_that_names_its_folder(corpus):
+    with pytest.raises(ValueError, match=r"deu.tsv is a file; .* the folder '.*/phrases'$"):
+        testsets.load(corpus / "test.deu.tsv")
+    assert testsets.load(corpus / "corpus.toml") == testsets.load(corpus)
+
+
 @pytest.mark.parametrize("tag", ["<2eng>", "<2en>"])  # ours, and that of MADLAD-400
 def test_a_cache_gives_its_validation_text_back(tmp_path, tag):
     texts = [text for pairs in PAIRS.values() for pair in pairs for text in pair]

@@ -26,3 +26,16 @@ def test_overlap_is_the_mean_weighted_by_lines():
             expected = np.average([b.bleu for b in here], weights=[b.sentences for b in here])
             assert value == pytest.approx(expected)
     assert overlap.bleu_by_overlap(comparison, NOTHING) is None
+
+
+def test_bars_count_each_language_once():
+    rows, analyses = made_up(6, ("dense", "moe"))
+    (comparison,) = compare(rows)
+    counted = [entry.language.code for entry in comparison.all.entries]
+    of_language = {item.source: item.bins for item in analyses if item.kind == "overlap"}
+    lines = [[part.sentences for part in of_language[code]] for code in counted]
+    expected = np.sum(lines, axis=0).tolist()
+    for missing in ("dense", "moe", "bilingual"):
+        rest = [r for r in rows if (r.system, r.source) != (missing, counted[0])]
+        figure = overlap.bleu_by_overlap(compare(rest)[0], AnalysisIndex(analyses))
+        assert [bar.get_height() for bar in figure.axes[1].patches] == expected

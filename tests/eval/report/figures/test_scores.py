@@ -1,9 +1,10 @@
 """Figures of scores: a mark per language, means and intervals where they belong."""
 
+import dataclasses
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from matplotlib.collections import FillBetweenPolyCollection
+from matplotlib.collections import FillBetweenPolyCollection, PathCollection
 
 from eval.analyses.mean_interval import mean_interval
 from eval.records.analysis_index import AnalysisIndex
@@ -81,6 +82,16 @@ def test_languages_with_few_sentences_are_pale_and_in_no_mean():
     assert [bar.get_alpha() == 1 for bar in axes.patches] == [True, False]
     assert any(list(line.get_ydata()) == [10] for line in axes.lines)
     assert axes.get_legend().get_texts()[0].get_text() == "multi: +10.0"
+
+
+def test_the_sliding_mean_by_size_is_over_languages_that_count():
+    rows, analyses = made_up(25, ("moe",))
+    rows = [dataclasses.replace(r, bleu=20.0 if r.sentences >= 100 else 99.0) for r in rows]
+    axes = scores.bleu_by_size(compare(rows)[0], AnalysisIndex(analyses)).axes[0]
+    lines = [line.get_ydata() for line in axes.lines if len(line.get_ydata()) > 1]
+    assert lines and all(list(values) == [20.0] * 24 for values in lines)
+    clouds = [c for c in axes.collections if isinstance(c, PathCollection) and c.get_alpha()]
+    assert [(len(c.get_offsets()), c.get_alpha() < 0.5) for c in clouds] == [(24, False), (1, True)]
 
 
 @pytest.mark.parametrize(("count", "slides"), [(12, False), (18, False), (40, True)])
