@@ -200,6 +200,7 @@ class _LanguageScorer:
             seconds=round(seconds, 3),
             config=self.system.config,
             testset_version=self.testset.version(code),
+            weights=stored.weights if stored else self.system.weights,
             **dataclasses.asdict(scores),
         )
         # References are written last: their presence marks a complete language (see `finished`).
@@ -234,6 +235,7 @@ class _LanguageScorer:
             code: row
             for code, row in last_rows.items()
             if all(getattr(row, name) == value for name, value in required.items())
+            and row.weights in (None, self.system.weights)
             and code in self.testset.languages
             and self._has_current_texts(row)
         }
@@ -273,6 +275,10 @@ class _LanguageScorer:
                 f"{len(other_models)} from a different model with this name (config "
                 f"{other_models[0].config}, now {self.system.config})"
             )
+        elif retrained := [
+            row for row in candidates if row.weights not in (None, self.system.weights)
+        ]:
+            reasons.append(f"{len(retrained)} from a model with this name and other weights")
         version = self.testset.version
         if other_versions := [
             row for row in candidates if row.testset_version not in (None, version(row.source))

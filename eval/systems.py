@@ -2,9 +2,10 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from mmt.checkpoint import digests
 from mmt.data.cache.manifest import read_manifest
 from mmt.run import Run
 
@@ -12,7 +13,7 @@ from mmt.run import Run
 @dataclasses.dataclass(frozen=True)
 class System:
     """A system under evaluation. The fields are those of `results.Row`; `train_pairs` is by FLORES
-    code.
+    code. A run that is trained anew has other `weights` under the same names.
     """
 
     name: str
@@ -20,6 +21,7 @@ class System:
     checkpoint: str
     config: str
     train_pairs: Mapping[str, int]
+    weights: str = ""
 
 
 def system_of(
@@ -43,6 +45,7 @@ def system_of(
         checkpoint=f"{folder}/{'+'.join(map(str, steps))}",
         config=hashlib.sha256(run.config.read_bytes()).hexdigest()[:12],
         train_pairs=counts,
+        weights=digests.of_steps(run, steps),
     )
 
 
@@ -59,6 +62,11 @@ def ensemble_of(*systems: System) -> System:
         name="+".join(system.name for system in systems),
         kind="bilingual" if {each.kind for each in systems} == {"bilingual"} else "multilingual",
         checkpoint=", ".join(system.checkpoint for system in systems),
-        config=hashlib.sha256(" ".join(each.config for each in systems).encode()).hexdigest()[:12],
+        config=_hash(each.config for each in systems),
         train_pairs=pairs,
+        weights=_hash(each.weights for each in systems),
     )
+
+
+def _hash(texts: Iterable[str]) -> str:
+    return hashlib.sha256(" ".join(texts).encode()).hexdigest()[:12]

@@ -145,7 +145,7 @@ class Translations:
             output_log.OutputFile(folder / f"train.{code}.tsv", self._count(corpus, code))
             for code in corpus.languages
         ]
-        selected = (
+        selected: Iterator[tuple[str, Pair]] = (
             (code, pair)
             for code, part in zip(corpus.languages, output_files, strict=True)
             for pair in itertools.islice(self._selected_pairs(corpus, code), part.done, None)

@@ -98,7 +98,7 @@ MAY_IMPORT = {
     "eval.records": {"eval.metrics"},
     "eval.metrics": set(),
     "eval.card": {"mmt.translate.risk", "eval.records", "eval.analyses", "eval.systems", "mmt.run"},
-    "eval.systems": {"mmt.data", "mmt.run"},
+    "eval.systems": {"mmt.checkpoint", "mmt.data", "mmt.run"},
     "eval.testsets": {"mmt.data"},
     "eval.evaluate": {"eval.records", "eval.metrics", "eval.systems", "eval.testsets",
                       "eval.analyses", "mmt.data", "mmt.decoding"},

@@ -148,8 +148,8 @@ def run(
     """Translates and judges the cases of all languages; adds rows to the analysis beside `out`.
 
     The judged texts are written to `behaviour/<system>/<language>.jsonl` in the folder of `out`.
-    Texts of the same checkpoint, decoding and configuration are reused. Progress is shown on
-    stderr.
+    Texts of the same checkpoint, weights, decoding and configuration are reused. Progress is shown
+    on stderr.
 
     Args:
         translator: the model.
@@ -169,7 +169,8 @@ def run(
     analysis.add(file, [])
     folder = out.parent / FOLDER / system.name
     folder.mkdir(parents=True, exist_ok=True)
-    provenance = {"checkpoint": system.checkpoint, "decode": decode, "config": system.config}
+    names = {"checkpoint": system.checkpoint, "decode": decode, "config": system.config}
+    provenance = names | {"weights": system.weights}
     languages_to_test = [
         _Language(material, cases, folder, provenance)
         for material, cases in _cases(materials, suite)

@@ -37,6 +37,7 @@ class Row(files.Checked):
         seconds: translation time.
         config: hash of the run's config.gin.
         testset_version: see `testsets.TestSet.version`; None in rows of earlier versions.
+        weights: hash of the parameters; None in rows of earlier versions.
 
     Raises:
         ValueError: a value is not allowed.
@@ -62,6 +63,7 @@ class Row(files.Checked):
     ter: float | None = dataclasses.field(default=None, metadata=_AMOUNT)
     ter_signature: str | None = None
     testset_version: str | None = None
+    weights: str | None = None
 
     def _check(self) -> None:
         files.check_one_of("kind", self.kind, KINDS)

@@ -195,6 +195,22 @@ def test_unreadable_names_are_refused_before_translating(run, changes, message):
     assert not translator.seen
 
 
+def test_a_model_trained_anew_under_its_name_is_translated_again(run, tmp_path, capsys):
+    first = dataclasses.replace(SYSTEM, weights="1st")
+    run(Dictionary(), system=first)
+    run(translator := Dictionary(), system=first)
+    assert not translator.seen
+    anew = dataclasses.replace(SYSTEM, weights="2nd")
+    rows = run(translator := Dictionary(), system=anew)
+    assert len(translator.seen) == 6 and {row.weights for row in rows} == {"2nd"}
+    assert "3 from a model with this name and other weights" in capsys.readouterr().err
+    assert results.read_rows(tmp_path / "results.jsonl") == rows
+
+    older = [dataclasses.replace(row, weights=None) for row in rows]  # rows of earlier versions
+    results.add_rows(tmp_path / "results.jsonl", older)
+    assert run(translator := Dictionary(), system=anew) == older and not translator.seen
+
+
 def test_finished_languages_are_not_translated_again(run):
     first = run(Dictionary())
     assert run(translator := Dictionary()) == first and not translator.seen

@@ -26,6 +26,10 @@ def test_a_run_directory_says_which_system_it_is(tmp_path):
     assert system.train_pairs == {"deu_Latn": 500, "swh_Latn": 20}
     (folder / "config.gin").write_text("train.train.steps = 200\n")
     assert systems.system_of(folder, step=100).config != system.config
+    before = systems.system_of(folder, step=100).weights
+    (folder / "checkpoints/100").mkdir(parents=True)
+    (folder / "checkpoints/100/digests.json").write_text("trained anew")
+    assert systems.system_of(folder, step=100).weights != before
     alone = make_run_directory(tmp_path / "deu", {"deu_Latn": 500})
     assert systems.system_of(alone, step=5, name="bilingual").kind == "bilingual"
     assert systems.system_of(alone, step=5, name="bilingual").checkpoint == "deu/5"

@@ -53,16 +53,18 @@ def test_an_interrupted_suite_is_resumed(german, finnish, knows_all, tmp_path):
     assert 0 < rest.lines < whole.lines
     again = knows_all(both, most=0)
     assert run(again, both, tmp_path) == expected
-    other = knows_all(both)
-    run(other, both, tmp_path, system=dataclasses.replace(SYSTEM, checkpoint="toy/90"))
-    assert other.lines == whole.lines
+    for changed in ({"checkpoint": "toy/90"}, {"weights": "trained anew"}):
+        other = knows_all(both)
+        run(other, both, tmp_path, system=dataclasses.replace(SYSTEM, **changed))
+        assert other.lines == whole.lines
 
 
 def test_texts_are_kept_with_their_faults(german, knows_all, tmp_path):
     result = run(knows_all([], otherwise=str.upper), [german], tmp_path)
     file = tmp_path / "behaviour/toy/deu_Latn.jsonl"
     made_by, *rows = map(json.loads, file.read_text().split("\n")[:-1])
-    assert made_by == {"checkpoint": "toy/80", "decode": "beam:1", "config": "abc"}
+    names = {"checkpoint": "toy/80", "decode": "beam:1", "config": "abc"}
+    assert made_by == names | {"weights": ""}
     judged = [row for row in rows if "fault" in row]
     assert judged == [dataclasses.asdict(one) for one in result.judged]
     assert any(row["fault"] == "copy of the source" for row in judged)

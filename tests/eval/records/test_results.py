@@ -61,7 +61,8 @@ def test_other_lines_stay_byte_for_byte(tmp_path):
 
 def test_old_rows_without_other_scores_are_read(tmp_path):
     path = tmp_path / "results.jsonl"
-    later = ("spbleu", "spbleu_signature", "ter", "ter_signature", "testset_version")
+    later = ("spbleu", "spbleu_signature", "ter", "ter_signature", "testset_version",
+             "weights")  # fmt: skip
     old = {name: value for name, value in dataclasses.asdict(ROW).items() if name not in later}
     path.write_text(json.dumps(old) + "\n")
     assert results.read_rows(path) == [ROW] and all(getattr(ROW, name) is None for name in later)
