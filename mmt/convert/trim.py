@@ -21,6 +21,7 @@ from mmt.convert import derived
 from mmt.convert.hf import staged
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.corpora import Corpus
+from mmt.data.modifiers import SEPARATOR
 from mmt.data.vocabulary import Vocabulary
 from mmt.model import parameter_names
 from mmt.model.transformer import parameter_shapes
@@ -32,8 +33,8 @@ _BATCH = 10_000  # texts that are encoded in one call
 def trim(model_dir: str | Path, corpus: Corpus, out: str | Path) -> tuple[int, int]:
     """Writes the run directory `out` with a smaller target vocabulary.
 
-    It has the pieces of all training targets, their characters, what merges into them, bytes, and
-    special pieces. Their order, and the source vocabulary, stay.
+    It has the pieces of all training targets and of the separator of `--context`, their characters,
+    what merges into them, bytes, and special pieces. Their order, and the source vocabulary, stay.
 
     Args:
         model_dir: a run directory.
@@ -52,7 +53,7 @@ def trim(model_dir: str | Path, corpus: Corpus, out: str | Path) -> tuple[int, i
     corpus = _as_trained(corpus, manifest, run)
     files = run.vocabularies()
     vocabulary = Vocabulary.load(files["target"])
-    kept_ids = np.flatnonzero(kept_pieces(vocabulary, _targets(corpus)))
+    kept_ids = np.flatnonzero(kept_pieces(vocabulary, _texts(corpus)))
     c = model.config
     if len(kept_ids) >= min(vocabulary.size, c.target_vocabulary):
         raise ValueError(f"{files['target']}: the corpus {corpus.name} uses all of its pieces")
@@ -160,7 +161,10 @@ def _as_trained(corpus: Corpus, manifest: Manifest, run: Run) -> Corpus:
     return corpus
 
 
-def _targets(corpus: Corpus) -> Iterator[str]:
+def _texts(corpus: Corpus) -> Iterator[str]:
+    """Yields what the model writes: the targets, and what the modifier `context` puts between them.
+    """
+    yield f" {SEPARATOR} "
     for language in corpus.languages:
         for pair in corpus.pairs(language, "train"):
             yield pair.target

@@ -99,6 +99,17 @@ def test_a_model_from_english_keeps_the_pieces_that_it_writes(tmp_path):
         assert (pieces[0] == pieces[1]) == is_kept
 
 
+def test_the_separator_of_context_stays(tmp_path, monkeypatch):
+    """A model that was trained with the modifier `context` writes it; no target of a corpus has it.
+    """
+    monkeypatch.setattr(hf_runs, "TEXTS", [*hf_runs.TEXTS, *["one ||| two"] * 9])
+    whole = hf_runs.make_run(tmp_path / "run")
+    trim.trim(whole, corpus(tmp_path / "corpus"), tmp_path / "out")
+    before, after = (vocabularies(run)["target"] for run in (whole, tmp_path / "out"))
+    pieces = [[v.piece(i) for i in v.encode("one ||| two")] for v in (before, after)]
+    assert pieces[0] == pieces[1] and any("||" in piece for piece in pieces[0])
+
+
 def test_what_cannot_be_trimmed_is_an_error(pair, tmp_path):
     whole, out = pair[0], tmp_path / "out"
     with pytest.raises(ValueError, match="has the target fra_Latn, the model .* into eng_Latn"):
