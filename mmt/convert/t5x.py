@@ -44,6 +44,10 @@ _ATTENTION: dict[str, dict[str, tuple[str, str]]] = {  # T5X's names of the subl
         "cross": ("encoder_decoder_attention", "cross_attention"),
     },
 }
+_IDS = {"pad_id": 0, "start_id": 0}  # T5X masks the ids that are not above 0, and starts with 0
+_NETWORK = {"relative_buckets": 32, "relative_max_distance": 128}  # constants of t5x/examples/t5
+
+
 def import_t5x(
     directory: str | Path,
     out: str | Path,
@@ -108,18 +112,24 @@ def export_t5x(model_dir: str | Path, out: str | Path) -> None:
     state.
 
     Raises:
-        ValueError: `out` exists, or the model routes by language. No partial output is left.
+        ValueError: `out` exists, the model routes by language, or it has other special ids than
+            T5X. No partial output is left.
     """
     model, step = Run(model_dir).model(), Run(model_dir).best_step()
     _check_routing(model.config)
+    _check_constants(model.config, _IDS, "T5X")
     params = checkpoint.restore_params(model_dir, parameter_shapes(model), step=step)
     _write(_tree(params), step, Path(out))
 
 
 def export_network(model_dir: str | Path, out: str | Path) -> None:
-    """Exports as `export_t5x`, for T5X's own network: dense models with one vocabulary."""
+    """Exports as `export_t5x`, for T5X's own network: dense models with one vocabulary.
+
+    Raises ValueError, too, for a model that this network computes in another way.
+    """
     model, step = Run(model_dir).model(), Run(model_dir).best_step()
     table = network_names(model)
+    _check_constants(model.config, _IDS | _NETWORK, "the network of t5x/examples/t5")
     params = checkpoint.restore_params(model_dir, parameter_shapes(model), step=step)
     flat = parameter_names.to_flat(params, model.config)
     arrays = {
@@ -210,6 +220,12 @@ def _check_routing(c: Config) -> None:
             f"decoder_routing = {c.decoder_routing}), and a T5X checkpoint names no languages; "
             "allowed: token"
         )
+
+
+def _check_constants(c: Config, constants: Mapping[str, int], where: str) -> None:
+    for name, value in constants.items():
+        if getattr(c, name) != value:
+            raise ValueError(f"Config.{name} = {getattr(c, name)}; in {where} allowed: {value}")
 
 
 def _write(parameters: Mapping[str, Any], step: int, out: Path) -> None:

@@ -13,6 +13,7 @@ from mmt.model import parameter_names
 from mmt.model.transformer import parameter_shapes
 from mmt.run import Run
 from mmt.translate import Translator
+from tests.helpers import hf_runs
 
 LAYERS, WIDTH, HEADS, HEAD, HIDDEN, PIECES = 2, 8, 2, 3, 16, 300
 
@@ -216,6 +217,24 @@ def test_routing_by_language_is_refused(tmp_path, pieces, toy_program, monkeypat
             [f"transformer.Config.{option}" for option in options],
         )  # fmt: skip
     assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(
+    ("writer", "name", "value"),
+    [
+        (t5x.export_network, "relative_buckets", 16),
+        (t5x.export_network, "relative_max_distance", 256),
+        (t5x.export_network, "pad_id", 2),
+        (t5x.export_network, "start_id", 1),
+        (t5x.export_t5x, "pad_id", 2),
+        (t5x.export_t5x, "start_id", 1),
+    ],
+)
+def test_what_t5x_computes_in_another_way_is_not_exported(writer, name, value, tmp_path):
+    run = hf_runs.make_run(tmp_path / "run", **{name: value})
+    with pytest.raises(ValueError, match=rf"^Config\.{name} = {value}; in .* allowed: \d+$"):
+        writer(run, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_experts_are_refused(toy_program):
