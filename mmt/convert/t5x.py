@@ -60,7 +60,8 @@ def import_t5x(
     Args:
         directory: the checkpoint or model_dir.
         out: the run directory to create.
-        vocabulary: the SentencePiece file, or two files: the source's and the target's.
+        vocabulary: the SentencePiece file, or two files for a model with two embedding tables: the
+            source's and the target's.
         gin_files: gin files that define MODEL, as they were given to `t5x.train`. Without any, the
             model is T5X's own network, T5 1.1 (or 1.0 if the MLP has one input projection), with
             sizes from the arrays.
@@ -84,7 +85,7 @@ def import_t5x(
     if not isinstance(model, Transformer):
         raise ValueError(f"{', '.join(gin_files)}: no MODEL; name a file of gin_configs/models")
     _check_routing(model.config)
-    files = dict(zip(SIDES, [Path(file) for file in [*vocabulary, vocabulary[-1]]], strict=False))
+    files = _files(vocabulary, model.config)
     manifest = _manifest(arrays.directory, files, model.config)
     table = network_names(model) if arrays.network else {}
     expected = dict(table.values()) if table else _tree(parameter_shapes(model))
@@ -336,6 +337,17 @@ def _inline(file: Path) -> dict[str, np.ndarray]:
         raise ValueError(f"{file} is damaged: {error or type(error).__name__}") from error
     leaves = traverse_util.flatten_dict(tree, sep="/")
     return {name: leaf for name, leaf in leaves.items() if isinstance(leaf, np.ndarray)}
+
+
+def _files(vocabulary: Sequence[str | Path], c: Config) -> dict[str, Path]:
+    """Returns the vocabulary of each side. Each embedding table has one."""
+    allowed = 2 if c.target_vocab_size else 1
+    if len(vocabulary) != allowed:
+        raise ValueError(
+            f"{len(vocabulary)} files of --vocabulary; allowed: {allowed}, one for each embedding "
+            f"table of the model (Config.target_vocab_size = {c.target_vocab_size})"
+        )
+    return dict(zip(SIDES, map(Path, [*vocabulary, vocabulary[-1]]), strict=False))
 
 
 def _manifest(directory: Path, files: Mapping[str, Path], c: Config) -> Manifest:

@@ -219,6 +219,16 @@ def test_routing_by_language_is_refused(tmp_path, pieces, toy_program, monkeypat
     assert not (tmp_path / "no").exists()
 
 
+def test_each_embedding_table_has_a_vocabulary(leave, tmp_path, pieces):
+    orbax(tmp_path / "own" / "checkpoint_3", network())
+    with pytest.raises(ValueError, match="^2 files of --vocabulary; allowed: 1, one for each"):
+        t5x.import_t5x(tmp_path / "own", tmp_path / "no", [pieces, pieces])
+    two = {"gin_files": ["gin_configs/models/tiny.gin"], "bindings": ["TARGET_VOCAB_SIZE=300"]}
+    with pytest.raises(ValueError, match="^1 files of .* allowed: 2, .*target_vocab_size = 300"):
+        leave(network(), **two)
+    assert not list(tmp_path.glob("no")) and not list(tmp_path.glob("run"))
+
+
 @pytest.mark.parametrize(
     ("writer", "name", "value"),
     [
