@@ -1,11 +1,13 @@
 """The card of a published model: its README.md, rendered from a TOML file of facts and its scores.
 
 The facts are what no file of a run says: sources, licences, risks, command, and optionally the
-training before the run (`started_from`). Parameters, tokens and hardware come from the run
-directory, scores from results.jsonl.
+training before the run (`started_from`). Tokens and hardware come from the run directory, scores
+from results.jsonl. A run that was not trained itself has no metrics: it was extracted, averaged or
+imported. Then the facts have `trained_for` and `hardware`.
 """
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,12 @@ from eval import systems
 from eval.analyses import cost
 from eval.records import results
 from eval.records.analysis import Cost
+from mmt.plan import parameters
 from mmt.run import Run
 from mmt.translate.risk import Calibration
 
 TEXTS = ("title", "summary", "licence", "command")
+TRAINING = ("trained_for", "hardware")
 SOURCE = ("source", "what", "licence", "pairs")
 
 
@@ -55,6 +59,27 @@ def extras(run: Run) -> dict[str, str]:
     return descriptions
 
 
+def _spent(spent: Cost, file: Path, facts: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the facts of training that a run has measured. The file may not have others."""
+    if named := [name for name in TRAINING if name in facts]:
+        raise ValueError(f"{file}: remove {' and '.join(named)}, which the run has measured")
+    return {
+        "trained_for": f"{spent.steps:,} steps, {spent.tokens:,.0f} target tokens",
+        "hardware": f"{spent.devices} × {spent.device}, {spent.seconds / 3600:,.2f} hours",
+    }
+
+
+def _named(run: Run, file: Path, facts: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the facts of training that the file names."""
+    named = {name: str(facts[name]).strip() for name in TRAINING if facts.get(name)}
+    if missing := [name for name in TRAINING if not named.get(name)]:
+        raise ValueError(
+            f"{file}: the card's facts are missing: {', '.join(missing)}; {run.directory} has no "
+            f"{run.metrics.name} with {run.environment.name} to take them from"
+        )
+    return named
+
+
 def _cell(text: str) -> str:
     """Returns a text for a cell of a table in Markdown, where a bar ends the cell."""
     return text.replace("|", "\\|")
@@ -79,26 +104,22 @@ class Card:
                 f"{scores}: the card's facts are missing: no score of {system.name} at "
                 f"{system.checkpoint}; `mmt evaluate` adds them"
             )
-        costs = [row for row in cost.cost(model_dir, system) if isinstance(row, Cost)]
-        if not costs:
-            raise ValueError(
-                f"{model_dir}: the card's facts are missing: tokens and hardware; it has no "
-                f"{run.metrics.name} or no {run.environment.name}"
-            )
-        self.cost, self.checkpoint = costs[0], system.checkpoint
+        rows = cost.cost(model_dir, system)
+        spent = next((row for row in rows if isinstance(row, Cost)), None)
+        self.training = _spent(spent, file, self.facts) if spent else _named(run, file, self.facts)
+        self.parameters, self.checkpoint = parameters.count(run.model()).whole, system.checkpoint
         self.extras = extras(run)
 
     def text(self, sha256: str, size: int) -> str:
         """Returns the Markdown of the card."""
-        facts, spent = self.facts, self.cost
+        facts, counted, training = self.facts, self.parameters, self.training
         lines = [
             f"# {facts['title']}", "", facts["summary"].strip(), "",
             f"**Licence.** {facts['licence'].strip()}", "",
             "| | |", "|---|---|",
-            f"| parameters | {spent.parameters:,} ({spent.active_parameters:,} active) |",
+            f"| parameters | {counted.total:,} ({counted.active:,} active) |",
             *([f"| started from | {facts['started_from']} |"] if "started_from" in facts else []),
-            f"| trained for | {spent.steps:,} steps, {spent.tokens:,.0f} target tokens |",
-            f"| hardware | {spent.devices} × {spent.device}, {spent.seconds / 3600:,.2f} hours |",
+            *(f"| {name.replace('_', ' ')} | {training[name]} |" for name in TRAINING),
             f"| checkpoint | `{self.checkpoint}` |",
             f"| weights | {self.dtype}, {size:,} bytes, sha256 `{sha256}` |",
             *(f"| `{name}` | {value} |" for name, value in self.extras.items()),

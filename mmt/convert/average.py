@@ -14,7 +14,18 @@ import numpy as np
 from mmt.convert import derived
 from mmt.data.cache.manifest import read_manifest
 from mmt.model import parameter_names
+from mmt.model.config import Config
 from mmt.run import Run
+
+# Options that do not change a translation, or only by rounding. `mlp_dim`: the shapes decide.
+_FREE = {
+    "dropout_rate", "activation_dropout", "source_word_dropout", "target_word_dropout", "dtype",
+    "remat", "unroll", "scan_layers",
+}  # fmt: skip
+_FREE_OF_EXPERTS = {
+    "mlp_dim", "group_size", "capacity_factor", "jitter", "expert_dropout", "gate_budget",
+    "gate_dropout", "balance_rate", "init_scale", "router_dtype", "dispatch",
+}  # fmt: skip
 
 
 def average(
@@ -25,7 +36,8 @@ def average(
     Configuration, languages and vocabularies are those of the first run.
 
     Args:
-        model_dirs: two or more run directories with models of one shape and the same vocabularies.
+        model_dirs: two or more run directories with models of one architecture and direction, and
+            the same vocabularies.
         out: a new directory.
         weights: of the runs, above 0 with the sum 1; default: equal.
 
@@ -56,7 +68,20 @@ def average(
 
 
 def _check_same(first: Run, other: Run) -> None:
-    """Raises ValueError if two runs differ in vocabularies, parameters, or routed languages."""
+    """Raises ValueError if two runs differ in data, parameters, or what is computed with them."""
+    _check_data(first, other)
+    models = [run.model() for run in (first, other)]
+    try:
+        parameter_names.check(parameter_names.shapes(models[1]), models[0])
+        _check_options(*(model.config for model in models))
+    except ValueError as error:
+        raise ValueError(
+            f"{other.directory} has another model than {first.directory}: {error}"
+        ) from None
+
+
+def _check_data(first: Run, other: Run) -> None:
+    """Raises ValueError if two runs differ in vocabularies, direction, or routed languages."""
     manifests = [read_manifest(run.manifest) for run in (first, other)]
     hashes = [manifest.vocabulary_hash for manifest in manifests]
     for side in hashes[0]:
@@ -65,14 +90,34 @@ def _check_same(first: Run, other: Run) -> None:
                 f"{other.directory} has another {side} vocabulary ({hashes[1][side]}) than "
                 f"{first.directory} ({hashes[0][side]}): their pieces have no common mean"
             )
-    models = [run.model() for run in (first, other)]
-    try:
-        parameter_names.check(parameter_names.shapes(models[1]), models[0])
-    except ValueError as error:
+    sides = [(manifest.source, manifest.target) for manifest in manifests]
+    if sides[0] != sides[1] and all(map(any, sides)):  # an imported model names no language
+        names = [f"from {source}" if source else f"into {target}" for source, target in sides]
         raise ValueError(
-            f"{other.directory} has another model than {first.directory}: {error}"
-        ) from None
-    if models[0].config.languages and manifests[0].languages != manifests[1].languages:
+            f"{other.directory} translates {names[1]}, {first.directory} {names[0]}: their "
+            "weights have no common mean"
+        )
+    if first.model().config.languages and manifests[0].languages != manifests[1].languages:
         raise ValueError(
             f"{other.directory} has other languages than {first.directory}, which routes by them"
         )
+
+
+def _check_options(first: Config, other: Config) -> None:
+    wanted, found = map(_options, (first, other))
+    if differences := [name for name in wanted if found[name] != wanted[name]]:
+        raise ValueError(
+            ", ".join(f"{name} is {found[name]}, there {wanted[name]}" for name in differences)
+        )
+
+
+def _options(c: Config) -> dict[str, str]:
+    """Returns the options that change what a model computes, by their names in gin."""
+    parts: list[tuple[object, set[str]]] = [(c, _FREE | {"moe"})]
+    parts += [(c.moe, _FREE_OF_EXPERTS)] if c.moe_period else []
+    return {
+        f"{type(part).__name__}.{name}": str(getattr(value, "__name__", value))
+        for part, free in parts
+        for name, value in vars(part).items()
+        if name not in free
+    }

@@ -44,6 +44,10 @@ _ATTENTION: dict[str, dict[str, tuple[str, str]]] = {  # T5X's names of the subl
         "cross": ("encoder_decoder_attention", "cross_attention"),
     },
 }
+_IDS = {"pad_id": 0, "start_id": 0}  # T5X masks the ids that are not above 0, and starts with 0
+_NETWORK = {"relative_buckets": 32, "relative_max_distance": 128}  # constants of t5x/examples/t5
+
+
 def import_t5x(
     directory: str | Path,
     out: str | Path,
@@ -56,7 +60,8 @@ def import_t5x(
     Args:
         directory: the checkpoint or model_dir.
         out: the run directory to create.
-        vocabulary: the SentencePiece file, or two files: the source's and the target's.
+        vocabulary: the SentencePiece file, or two files for a model with two embedding tables: the
+            source's and the target's.
         gin_files: gin files that define MODEL, as they were given to `t5x.train`. Without any, the
             model is T5X's own network, T5 1.1 (or 1.0 if the MLP has one input projection), with
             sizes from the arrays.
@@ -80,7 +85,7 @@ def import_t5x(
     if not isinstance(model, Transformer):
         raise ValueError(f"{', '.join(gin_files)}: no MODEL; name a file of gin_configs/models")
     _check_routing(model.config)
-    files = dict(zip(SIDES, [Path(file) for file in [*vocabulary, vocabulary[-1]]], strict=False))
+    files = _files(vocabulary, model.config)
     manifest = _manifest(arrays.directory, files, model.config)
     table = network_names(model) if arrays.network else {}
     expected = dict(table.values()) if table else _tree(parameter_shapes(model))
@@ -108,18 +113,24 @@ def export_t5x(model_dir: str | Path, out: str | Path) -> None:
     state.
 
     Raises:
-        ValueError: `out` exists, or the model routes by language. No partial output is left.
+        ValueError: `out` exists, the model routes by language, or it has other special ids than
+            T5X. No partial output is left.
     """
     model, step = Run(model_dir).model(), Run(model_dir).best_step()
     _check_routing(model.config)
+    _check_constants(model.config, _IDS, "T5X")
     params = checkpoint.restore_params(model_dir, parameter_shapes(model), step=step)
     _write(_tree(params), step, Path(out))
 
 
 def export_network(model_dir: str | Path, out: str | Path) -> None:
-    """Exports as `export_t5x`, for T5X's own network: dense models with one vocabulary."""
+    """Exports as `export_t5x`, for T5X's own network: dense models with one vocabulary.
+
+    Raises ValueError, too, for a model that this network computes in another way.
+    """
     model, step = Run(model_dir).model(), Run(model_dir).best_step()
     table = network_names(model)
+    _check_constants(model.config, _IDS | _NETWORK, "the network of t5x/examples/t5")
     params = checkpoint.restore_params(model_dir, parameter_shapes(model), step=step)
     flat = parameter_names.to_flat(params, model.config)
     arrays = {
@@ -210,6 +221,12 @@ def _check_routing(c: Config) -> None:
             f"decoder_routing = {c.decoder_routing}), and a T5X checkpoint names no languages; "
             "allowed: token"
         )
+
+
+def _check_constants(c: Config, constants: Mapping[str, int], where: str) -> None:
+    for name, value in constants.items():
+        if getattr(c, name) != value:
+            raise ValueError(f"Config.{name} = {getattr(c, name)}; in {where} allowed: {value}")
 
 
 def _write(parameters: Mapping[str, Any], step: int, out: Path) -> None:
@@ -320,6 +337,17 @@ def _inline(file: Path) -> dict[str, np.ndarray]:
         raise ValueError(f"{file} is damaged: {error or type(error).__name__}") from error
     leaves = traverse_util.flatten_dict(tree, sep="/")
     return {name: leaf for name, leaf in leaves.items() if isinstance(leaf, np.ndarray)}
+
+
+def _files(vocabulary: Sequence[str | Path], c: Config) -> dict[str, Path]:
+    """Returns the vocabulary of each side. Each embedding table has one."""
+    allowed = 2 if c.target_vocab_size else 1
+    if len(vocabulary) != allowed:
+        raise ValueError(
+            f"{len(vocabulary)} files of --vocabulary; allowed: {allowed}, one for each embedding "
+            f"table of the model (Config.target_vocab_size = {c.target_vocab_size})"
+        )
+    return dict(zip(SIDES, map(Path, [*vocabulary, vocabulary[-1]]), strict=False))
 
 
 def _manifest(directory: Path, files: Mapping[str, Path], c: Config) -> Manifest:

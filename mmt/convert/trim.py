@@ -3,7 +3,8 @@
 A model of many languages into English has a vocabulary of all of them, but writes English. Fewer
 pieces make each decoding step cheaper: the logits are the largest product of a small model. The
 other pieces have hardly any probability, so translations stay (vocabulary trimming, Ushio et al.
-2023, https://arxiv.org/abs/2305.15020; here the source keeps its vocabulary).
+2023, https://arxiv.org/abs/2305.15020; here the source keeps its vocabulary). A model from English
+into many keeps the pieces of the corpus' languages.
 """
 
 import dataclasses
@@ -20,6 +21,7 @@ from mmt.convert import derived
 from mmt.convert.hf import staged
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.corpora import Corpus
+from mmt.data.modifiers import SEPARATOR
 from mmt.data.vocabulary import Vocabulary
 from mmt.model import parameter_names
 from mmt.model.transformer import parameter_shapes
@@ -31,27 +33,27 @@ _BATCH = 10_000  # texts that are encoded in one call
 def trim(model_dir: str | Path, corpus: Corpus, out: str | Path) -> tuple[int, int]:
     """Writes the run directory `out` with a smaller target vocabulary.
 
-    It has the pieces of all training targets, their characters, what merges into them, bytes, and
-    special pieces. Their order, and the source vocabulary, stay.
+    It has the pieces of all training targets and of the separator of `--context`, their characters,
+    what merges into them, bytes, and special pieces. Their order, and the source vocabulary, stay.
 
     Args:
         model_dir: a run directory.
-        corpus: a corpus with the model's targets.
+        corpus: a corpus of the model's languages. It is read in the model's direction.
         out: a new directory.
 
     Returns:
         The numbers of target pieces before and after.
 
     Raises:
-        ValueError: the corpus has other targets, a special piece would get another id, nothing can
-            be left out, or `out` exists.
+        ValueError: the corpus has other languages, a special piece would get another id, nothing
+            can be left out, or `out` exists.
     """
     run = Run(model_dir)
     model, manifest = run.model(), read_manifest(run.manifest)
-    _check(manifest, corpus, run)
+    corpus = _as_trained(corpus, manifest, run)
     files = run.vocabularies()
     vocabulary = Vocabulary.load(files["target"])
-    kept_ids = np.flatnonzero(kept_pieces(vocabulary, _targets(corpus)))
+    kept_ids = np.flatnonzero(kept_pieces(vocabulary, _texts(corpus)))
     c = model.config
     if len(kept_ids) >= min(vocabulary.size, c.target_vocabulary):
         raise ValueError(f"{files['target']}: the corpus {corpus.name} uses all of its pieces")
@@ -141,16 +143,28 @@ def _varint(message: bytes, offset: int) -> tuple[int, int]:
             return value, offset
 
 
-def _check(manifest: Manifest, corpus: Corpus, run: Run) -> None:
-    ours = manifest.target if not manifest.source else ""
-    if ours and not corpus.reverse and corpus.target != ours:
+def _as_trained(corpus: Corpus, manifest: Manifest, run: Run) -> Corpus:
+    """Returns the corpus in the direction of the model. Raises ValueError for other languages."""
+    ours = manifest.source or manifest.target
+    if ours and corpus.target != ours:
         raise ValueError(
             f"corpus {corpus.name} has the target {corpus.target}, the model {run.directory} "
-            f"translates into {ours}"
+            f"translates {'from' if manifest.source else 'into'} {ours}"
         )
+    if ours and corpus.reverse != bool(manifest.source):
+        corpus = corpus.reversed()
+    if manifest.translated and not set(corpus.languages) & set(manifest.translated):
+        raise ValueError(
+            f"corpus {corpus.name} has none of the languages of the model {run.directory}, which "
+            f"are {', '.join(manifest.translated[:5])}{', …' if manifest.translated[5:] else ''}"
+        )
+    return corpus
 
 
-def _targets(corpus: Corpus) -> Iterator[str]:
+def _texts(corpus: Corpus) -> Iterator[str]:
+    """Yields what the model writes: the targets, and what the modifier `context` puts between them.
+    """
+    yield f" {SEPARATOR} "
     for language in corpus.languages:
         for pair in corpus.pairs(language, "train"):
             yield pair.target

@@ -111,8 +111,7 @@ class Mixing:
         if self.languages is None:
             return candidates
         codes = list(dict.fromkeys(map(language_of, candidates)))
-        named = [*self.languages, *self.new_languages]
-        chosen = {resolve(language_of(name), codes) for name in named}
+        chosen = self._named("languages", codes) | self._named("new_languages", codes)
         return [code for code in candidates if language_of(code) in chosen]
 
     def rates(self, counts: Mapping[str, int]) -> dict[str, float]:
@@ -142,10 +141,17 @@ class Mixing:
             return None
         return 0.5 if self.monolingual is None else self.monolingual
 
+    def _named(self, setting: str, known: Sequence[str]) -> set[str]:
+        """Returns the codes of `known` that a setting names. An error has the setting's name."""
+        try:
+            return {resolve(language_of(name), known) for name in getattr(self, setting)}
+        except ValueError as error:
+            raise ValueError(f"mixing.Mixing.{setting}: {error}") from None
+
     def _rates_with_new(self, counts: Mapping[str, int]) -> dict[str, float]:
         chosen = self.choose(list(counts))
         codes = list(dict.fromkeys(map(language_of, chosen)))
-        new_codes = {resolve(language_of(name), codes) for name in self.new_languages}
+        new_codes = self._named("new_languages", codes)
         new_counts = {code: counts[code] for code in chosen if language_of(code) in new_codes}
         old_counts = {code: counts[code] for code in chosen if code not in new_counts}
         has_text = any(map(is_monolingual, new_counts))

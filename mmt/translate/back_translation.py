@@ -15,6 +15,7 @@ from typing import Any
 
 from mmt import languages
 from mmt.data import corpora
+from mmt.data.cleaning.cleaned_folder import facts, monolingual
 from mmt.data.cleaning.prepare import check_place, cleaned
 from mmt.data.entries import MONOLINGUAL
 from mmt.decoding import Decoding
@@ -198,13 +199,15 @@ class BackTranslation:
         }
         with output_log.new_file(folder / PROVENANCE) as file:
             json.dump(recipe | {"written": counts}, file, indent=1, ensure_ascii=False)
-        text = f'name = "{corpus.name}_back_translated"\ntarget = "{corpus.target}"\n'
+        text = facts(dataclasses.replace(corpus, name=f"{corpus.name}_back_translated"))
         for split, by_language in entries.items():
-            text += f"[{split}]\n"
+            text.append(f"[{split}]")
             for code, code_entries in sorted(by_language.items()):
-                text += f"{code} = [{', '.join(map(_toml_inline_table, code_entries))}]\n"
+                tables = ", ".join(map(_toml_inline_table, code_entries))
+                text.append(f"{code} = [{tables}]")
+        text += monolingual(corpus)
         with output_log.new_file(folder / "corpus.toml") as file:
-            file.write(text)
+            file.write("\n".join(text) + "\n")
 
 
 def _file(folder: Path, code: str) -> Path:
@@ -212,17 +215,25 @@ def _file(folder: Path, code: str) -> Path:
 
 
 def _copied(corpus: corpora.Corpus, split: str, code: str, folder: Path) -> list[dict[str, Any]]:
-    """Copies the pairs of a split, one file per entry of the corpus; returns the new entries."""
+    """Copies the pairs of a split, one file per entry of the corpus; returns the new entries.
+
+    An entry with documents has an empty line wherever the next pair does not follow.
+    """
     entries: dict[str, dict[str, Any]] = {}
+    documents = {files.name for files in corpus.files[split][code] if files.documents}
     for name, pairs in itertools.groupby(corpus.pairs(code, split), key=lambda pair: pair.corpus):
         mode = "a" if name in entries else "w"
         entry = entries.setdefault(name, {"pairs": f"own.{split}.{code}.{len(entries)}.tsv"})
         with (folder / entry["pairs"]).open(mode, encoding="utf-8", newline="\n") as file:
-            for pair in pairs:
+            for number, pair in enumerate(pairs):
+                if name in documents and number and not pair.follows:
+                    file.write("\n")
                 file.write(output_log.row(pair.source, pair.target))
                 if pair.back_translated:
                     entry["back_translated"] = True
         entry["name"] = name
+        if name in documents:
+            entry["documents"] = True
     return list(entries.values())
 
 

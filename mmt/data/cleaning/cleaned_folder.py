@@ -1,4 +1,7 @@
-"""The folder of a cleaned corpus: `corpus.toml`, and each entry's pairs and line numbers."""
+"""The folder of a cleaned corpus: `corpus.toml`, and each entry's pairs and line numbers.
+
+Back-translation writes `facts` and `monolingual` of a corpus into its own.
+"""
 
 import contextlib
 import json
@@ -7,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mmt.data.cleaning.job import CleaningJob, EntryWork
+from mmt.data.corpora import Corpus
 from mmt.data.entries import MONOLINGUAL
 from mmt.data.pair import Pair
 from mmt.data.readers.files import Files
@@ -39,10 +43,7 @@ def write_entry(job: CleaningJob, item: EntryWork, pairs: Iterable[Pair]) -> Non
 
 def write_description(job: CleaningJob, items: Iterable[EntryWork]) -> None:
     """Writes the `corpus.toml`."""
-    corpus = job.corpus
-    facts = {key: getattr(corpus, key) for key in ("name", "target", "domain", "licence")}
-    facts = {key: json.dumps(fact, ensure_ascii=False) for key, fact in facts.items() if fact}
-    text = [f"{key} = {fact}" for key, fact in facts.items()]
+    text = facts(job.corpus)
     tables: dict[str, dict[str, list[str]]] = {}
     for item in items:
         stem, name = _stem(job, item), json.dumps(job.name(item), ensure_ascii=False)
@@ -59,12 +60,24 @@ def write_description(job: CleaningJob, items: Iterable[EntryWork]) -> None:
         for code, entries in by_language.items():
             if tables["train"].get(code):
                 text.append(f"{code} = [\n" + "".join(f"  {entry},\n" for entry in entries) + "]")
-    if corpus.monolingual:
-        text.append(f"[{MONOLINGUAL}]")
-        for code, texts in corpus.files[MONOLINGUAL].items():
-            lines = "".join(f"  {_as_text(entry)},\n" for entry in texts)
-            text.append(f"{code} = [\n{lines}]")
+    text += monolingual(job.corpus)
     (job.work / "corpus" / "corpus.toml").write_text("\n".join(text) + "\n", encoding="utf-8")
+
+
+def facts(corpus: Corpus) -> list[str]:
+    """Returns the lines of a description before its tables: name, target, domain, licence."""
+    named = [(key, getattr(corpus, key)) for key in ("name", "target", "domain", "licence")]
+    return [f"{key} = {json.dumps(fact, ensure_ascii=False)}" for key, fact in named if fact]
+
+
+def monolingual(corpus: Corpus) -> list[str]:
+    """Returns the lines of a description with the monolingual text, at its place; [] for none."""
+    if not corpus.monolingual:
+        return []
+    lines = [f"[{MONOLINGUAL}]"]
+    for code, texts in corpus.files[MONOLINGUAL].items():
+        lines += [f"{code} = [", *(f"  {_as_text(entry)}," for entry in texts), "]"]
+    return lines
 
 
 def _stem(job: CleaningJob, item: EntryWork) -> str:

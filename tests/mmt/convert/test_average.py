@@ -1,6 +1,7 @@
 """`mmt average`: the weighted mean of several runs, against numpy in float64."""
 
 import dataclasses
+import shutil
 
 import jax
 import numpy as np
@@ -80,6 +81,54 @@ def test_other_models_and_vocabularies_are_refused(runs, tmp_path):
     with pytest.raises(ValueError, match="nowhere is no model directory"):
         average.average([runs[0], tmp_path / "nowhere"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mlp_activations": ("relu", "linear")}, r"Config.mlp_activations is \('relu', "),
+        ({"relative_max_distance": 64}, "Config.relative_max_distance is 64, there 128$"),
+        ({"start_id": 1}, "Config.start_id is 1, there 0$"),
+    ],
+)
+def test_other_options_are_refused(runs, options, message, tmp_path):
+    other = hf_runs.make_run(tmp_path / "other", **options)
+    with pytest.raises(ValueError, match=f"other has another model than .*first: {message}"):
+        average.average([runs[0], other], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_of_training_and_speed_may_differ(runs, tmp_path):
+    other = hf_runs.make_run(tmp_path / "other", dropout_rate=0.3, dtype="bfloat16", remat="full")
+    average.average([runs[0], other], tmp_path / "out")
+    assert Run(tmp_path / "out").model().config == Run(runs[0]).model().config
+
+
+def test_other_routers_are_refused_and_other_noise_is_not(tmp_path):
+    routing = {"encoder_routing": "token", "decoder_routing": "token"}
+    experts = {"num_experts": 4, "router": "@moe.switch_top1"}
+    different = {
+        "first": {}, "noisy": {"jitter": 0.1, "capacity_factor": 2.0},
+        "masked": {"output_masking": 0.2}, "gshard": {"router": "@moe.gshard_top2"},
+    }  # fmt: skip
+    made = {name: hf_runs.make_expert_run(tmp_path / name, routing, experts | more)
+            for name, more in different.items()}  # fmt: skip
+    average.average([made["first"], made["noisy"]], tmp_path / "out")
+    with pytest.raises(ValueError, match="MoeConfig.output_masking is 0.2, there 0.0$"):
+        average.average([made["first"], made["masked"]], tmp_path / "no")
+    with pytest.raises(ValueError, match="router is gshard_top2, there switch_top1$"):
+        average.average([made["first"], made["gshard"]], tmp_path / "no")
+    assert not (tmp_path / "no").exists()
+
+
+def test_another_direction_is_refused(runs, tmp_path):
+    other = Run(shutil.copytree(runs[1], tmp_path / "other"))
+    manifest = read_manifest(other.manifest)
+    dataclasses.replace(manifest, source="eng_Latn", target="").write(other.directory)
+    with pytest.raises(ValueError, match="other translates from eng_Latn, .* into eng_Latn: "):
+        average.average([runs[0], other.directory], tmp_path / "out")
+    dataclasses.replace(manifest, target="").write(other.directory)  # as of an imported model
+    average.average([runs[0], other.directory], tmp_path / "out")
 
 
 def test_runs_that_route_by_language_need_the_same_languages(tmp_path):

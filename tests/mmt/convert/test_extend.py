@@ -121,6 +121,25 @@ def test_its_configuration_trains_new_and_old_languages(extended, tmp_path):
         assert rates[code] == pytest.approx(0.4 * rate, abs=0.03)
 
 
+@pytest.mark.parametrize(
+    ("file", "bindings", "expected"),
+    [
+        ("recover", ["LANGUAGES = ['swh_Latn']", "TEACHER_DIR = 'whole'"], ["swh_Latn"]),
+        ("finetune", [], ["deu_Latn", "swh_Latn", "pol_Latn"]),
+    ],
+)
+def test_what_is_trained_after_the_extension_mixes_its_own_languages(
+    file, bindings, expected, extended, tmp_path
+):
+    more = [f"MODEL_DIR = '{tmp_path}/next'", f"INITIAL_MODEL_DIR = '{extended}'"]
+    files = [extended / "config.gin", f"gin_configs/runs/{file}.gin"]
+    config.load(files, [*more, "TRAIN_STEPS = 10", *bindings])
+    mixture = config.configured(mixing.Mixing)()
+    counts = {"deu_Latn": 1000, "swh_Latn": 1000, "pol_Latn": 1000}  # no kat_Geor
+    assert mixture.choose(list(counts)) == expected
+    assert mixture.rates(counts) == pytest.approx(dict.fromkeys(expected, 1 / len(expected)))
+
+
 def test_training_needs_a_directory_of_its_own(extended):
     config.load([extended / "config.gin"])
     with pytest.raises(ValueError, match="name a new directory"):

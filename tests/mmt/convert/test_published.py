@@ -10,6 +10,7 @@ import sacrebleu
 
 from mmt import checkpoint
 from mmt.cli import main
+from mmt.convert import average
 from mmt.data.cache.manifest import read_manifest
 from mmt.model.transformer import parameter_shapes
 from mmt.run import Run
@@ -21,8 +22,11 @@ CARD = ROOT / "benchmarks/mix150/card.toml"
 RESULTS = OLD / "results.jsonl"
 
 
-def export(out: Path, *, dtype: str = "int8", card: Path = CARD, results: Path = RESULTS) -> int:
-    arguments = ["export", "mmt", "--model", OLD / "toy", "--out", out, "--dtype", dtype]
+def export(
+    out: Path, *, model: Path = OLD / "toy", dtype: str = "int8", card: Path = CARD,
+    results: Path = RESULTS,
+) -> int:  # fmt: skip
+    arguments = ["export", "mmt", "--model", model, "--out", out, "--dtype", dtype]
     return main.main([*map(str, arguments), "--card", str(card), "--results", str(results)])
 
 
@@ -70,6 +74,25 @@ def test_the_card_has_facts_and_scores(int8):
     for fact in ("CC BY-NC 4.0", "research", "deu_Latn", "## Risks", "target tokens", "sha256"):
         assert fact in text
     assert "deu_Latn" in text and not list(int8.glob("*.jsonl"))
+
+
+def test_an_averaged_model_takes_what_it_has_not_measured_from_the_file(tmp_path, capsys):
+    mean, results, card = (tmp_path / name for name in ("mean", "results.jsonl", "card.toml"))
+    average.average([OLD / "toy", OLD / "toy"], mean)
+    scores = RESULTS.read_text().replace('"system": "toy"', '"system": "mean"')
+    results.write_text(scores.replace('"toy/80"', f'"mean/{Run(mean).best_step()}"'))
+    assert export(tmp_path / "model", model=mean, results=results) != 0
+    error = capsys.readouterr().err
+    assert "card.toml: the card's facts are missing: trained_for, hardware; " in error
+    assert "mean has no metrics.jsonl with environment.json" in error
+    assert not (tmp_path / "model").exists()
+    facts = 'trained_for = "2 × 80 steps"\nhardware = "one CPU, 1 hour"\n'
+    card.write_text(facts + CARD.read_text())
+    assert export(tmp_path / "model", model=mean, results=results, card=card) == 0
+    text = Run(tmp_path / "model").card.read_text()
+    assert "| trained for | 2 × 80 steps |\n| hardware | one CPU, 1 hour |\n" in text
+    assert export(tmp_path / "other", card=card) != 0
+    assert "remove trained_for and hardware, which the run has measured" in capsys.readouterr().err
 
 
 def load(run: Path) -> None:

@@ -13,6 +13,7 @@ from mmt.model import parameter_names
 from mmt.model.transformer import parameter_shapes
 from mmt.run import Run
 from mmt.translate import Translator
+from tests.helpers import hf_runs
 
 LAYERS, WIDTH, HEADS, HEAD, HIDDEN, PIECES = 2, 8, 2, 3, 16, 300
 
@@ -216,6 +217,34 @@ def test_routing_by_language_is_refused(tmp_path, pieces, toy_program, monkeypat
             [f"transformer.Config.{option}" for option in options],
         )  # fmt: skip
     assert not (tmp_path / "no").exists()
+
+
+def test_each_embedding_table_has_a_vocabulary(leave, tmp_path, pieces):
+    orbax(tmp_path / "own" / "checkpoint_3", network())
+    with pytest.raises(ValueError, match="^2 files of --vocabulary; allowed: 1, one for each"):
+        t5x.import_t5x(tmp_path / "own", tmp_path / "no", [pieces, pieces])
+    two = {"gin_files": ["gin_configs/models/tiny.gin"], "bindings": ["TARGET_VOCAB_SIZE=300"]}
+    with pytest.raises(ValueError, match="^1 files of .* allowed: 2, .*target_vocab_size = 300"):
+        leave(network(), **two)
+    assert not list(tmp_path.glob("no")) and not list(tmp_path.glob("run"))
+
+
+@pytest.mark.parametrize(
+    ("writer", "name", "value"),
+    [
+        (t5x.export_network, "relative_buckets", 16),
+        (t5x.export_network, "relative_max_distance", 256),
+        (t5x.export_network, "pad_id", 2),
+        (t5x.export_network, "start_id", 1),
+        (t5x.export_t5x, "pad_id", 2),
+        (t5x.export_t5x, "start_id", 1),
+    ],
+)
+def test_what_t5x_computes_in_another_way_is_not_exported(writer, name, value, tmp_path):
+    run = hf_runs.make_run(tmp_path / "run", **{name: value})
+    with pytest.raises(ValueError, match=rf"^Config\.{name} = {value}; in .* allowed: \d+$"):
+        writer(run, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_experts_are_refused(toy_program):

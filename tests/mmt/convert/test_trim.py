@@ -1,5 +1,7 @@
 """`mmt extract --pieces`: a target vocabulary of the pieces that a corpus has."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,11 +18,11 @@ from tests.helpers import hf_runs
 TARGETS = ("one two three", "day, world")
 
 
-def corpus(folder, targets=TARGETS, target="eng_Latn"):
+def corpus(folder, targets=TARGETS, target="eng_Latn", source="deu"):
     folder.mkdir()
     rows = "".join(f"eins\t{line}\n" for line in targets)
     (folder / "train.tsv").write_text(rows)
-    (folder / "corpus.toml").write_text(f'target = "{target}"\n[train]\ndeu = "train.tsv"\n')
+    (folder / "corpus.toml").write_text(f'target = "{target}"\n[train]\n{source} = "train.tsv"\n')
     return corpora.load(folder)
 
 
@@ -83,10 +85,37 @@ def test_a_model_that_has_learnt_its_corpus_translates_as_before(
     assert whole == smaller == ["one two", "four", "three zero three"]
 
 
+def test_a_model_from_english_keeps_the_pieces_that_it_writes(tmp_path):
+    """The corpus has the pairs as always; the model was trained on it reversed."""
+    whole, out = hf_runs.make_run(tmp_path / "run", target="deu_Latn"), tmp_path / "out"
+    manifest = read_manifest(Run(whole).manifest)
+    dataclasses.replace(manifest, source="eng_Latn", target="").write(whole)
+    with pytest.raises(ValueError, match="has the target fra_Latn, the model .* from eng_Latn"):
+        trim.trim(whole, corpus(tmp_path / "french", target="fra_Latn"), out)
+    trim.trim(whole, corpus(tmp_path / "corpus"), out)
+    before, after = (vocabularies(run)["target"] for run in (whole, out))
+    for text, is_kept in (("eins", True), ("one two three", False)):
+        pieces = [[v.piece(i) for i in v.encode(text)] for v in (before, after)]
+        assert (pieces[0] == pieces[1]) == is_kept
+
+
+def test_the_separator_of_context_stays(tmp_path, monkeypatch):
+    """A model that was trained with the modifier `context` writes it; no target of a corpus has it.
+    """
+    monkeypatch.setattr(hf_runs, "TEXTS", [*hf_runs.TEXTS, *["one ||| two"] * 9])
+    whole = hf_runs.make_run(tmp_path / "run")
+    trim.trim(whole, corpus(tmp_path / "corpus"), tmp_path / "out")
+    before, after = (vocabularies(run)["target"] for run in (whole, tmp_path / "out"))
+    pieces = [[v.piece(i) for i in v.encode("one ||| two")] for v in (before, after)]
+    assert pieces[0] == pieces[1] and any("||" in piece for piece in pieces[0])
+
+
 def test_what_cannot_be_trimmed_is_an_error(pair, tmp_path):
     whole, out = pair[0], tmp_path / "out"
     with pytest.raises(ValueError, match="has the target fra_Latn, the model .* into eng_Latn"):
         trim.trim(whole, corpus(tmp_path / "french", target="fra_Latn"), out)
+    with pytest.raises(ValueError, match="has none of the languages of .* are deu_Latn"):
+        trim.trim(whole, corpus(tmp_path / "other", source="swh"), out)
     with pytest.raises(ValueError, match="exist"):
         trim.trim(whole, corpus(tmp_path / "again"), pair[1])
     with pytest.raises(ValueError, match="the corpus all uses all of its pieces"):

@@ -174,7 +174,8 @@ def test_new_text_is_mixed_among_the_new():
 
 
 def test_new_languages_must_be_in_the_data(as_users_have_it):
-    with pytest.raises(ValueError, match="'Georgian' is not among the 1 languages"):
+    message = "mixing.Mixing.new_languages: language 'Georgian' is not among the 1 languages"
+    with pytest.raises(ValueError, match=message):
         mixing.Mixing(new_languages=["Georgian"]).rates({"deu_Latn": 3})
     with pytest.raises(ValueError, match="rehearsal = 1.0; allowed: 0 < x < 1"):
         mixing.Mixing(rehearsal=1.0)

@@ -86,6 +86,27 @@ def test_the_corpus_contains_and_marks_genuine_and_synthetic_pairs(corpus, tmp_p
     assert provenance["corpus"] == before.hash() and len(provenance["model_digest"]) == 16
 
 
+def test_the_corpus_keeps_documents_licence_and_monolingual_text(corpus, write):
+    """What a second training needs: context, and text of other languages."""
+    (corpus / "deu.tsv").write_text("Löwe\tlion\nAffe\tape\n\nHund\tdog\nKatze\tcat\n")
+    (corpus / "wiki.txt").write_text("ein Text\n")
+    description = (corpus / "corpus.toml").read_text()
+    description = 'domain = "zoo"\nlicence = "CC BY 4.0"\n' + description.replace(
+        '"deu.tsv", name = "zoo"', '"deu.tsv", documents = true'
+    ).replace('deu = "deu.tsv"', 'deu = { pairs = "deu.tsv", documents = true }')
+    (corpus / "corpus.toml").write_text(description + 'swh = { text = "wiki.txt", name = "w" }\n')
+    written, before = write(Reverse()), corpora.load(corpus)
+    for split in ("train", "validation"):
+        genuine = [pair for pair in written.pairs("deu", split) if not pair.back_translated]
+        assert [pair[:4] for pair in genuine] == [pair[:4] for pair in before.pairs("deu", split)]
+        assert [pair.follows for pair in genuine] == [False, True, False, True]
+    for fact in ("domain", "licence", "monolingual"):
+        assert getattr(written, fact) == getattr(before, fact)
+    for code in before.monolingual:
+        texts = (list(each.pairs(code, "monolingual")) for each in (written, before))
+        assert next(texts) == next(texts)
+
+
 @pytest.mark.parametrize("killed", [3, 29, 30, 31, 59])
 def test_a_killed_and_resumed_run_writes_the_same(tmp_path, write, killed):
     whole = {path.name: path.read_bytes() for path in _files(tmp_path, write(Reverse()))}
