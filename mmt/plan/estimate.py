@@ -276,25 +276,30 @@ class MeshComparison:
         }
 
     def table(self) -> str:
-        """Returns a text table: per mesh, bytes that a device holds and receives, and step time."""
+        """Returns a text table: per mesh, bytes that a device holds and receives, and step time.
+
+        Unknown values are '?'. Errors of meshes and the notes of all plans follow.
+        """
         head = ("mesh", "fits", "GiB", "all-to-all MB", "all-gather MB", "all-reduce MB", "step")
         rows: list[tuple[str, ...]] = [head]
-        errors = []
+        errors, notes = [], dict[str, None]()  # in order, each note once
         for name, plan in self.plans.items():
             if isinstance(plan, ValueError):
                 rows.append((name, *["-"] * 6))
                 errors.append(f"{name}: {plan}")
                 continue
             sent = collectives.summary(plan.exchanges or [])
+            absent = "?" if plan.exchanges is None else "0"
             megabytes = [
-                f"{sent[kind]['bytes'] / 1e6:,.0f}" if kind in sent else "0"
+                f"{sent[kind]['bytes'] / 1e6:,.0f}" if kind in sent else absent
                 for kind in ("all-to-all", "all-gather", "all-reduce")
             ]
+            notes |= dict.fromkeys(f"note: {note}" for note in plan.notes)
             total = plan.bytes_per_device["total"]
             fits = {True: "yes", False: "NO", None: "?"}[plan.fits]
             size = "?" if total is None else f"{total / _GIB:.2f}"
             rows.append((name, fits, size, *megabytes, readable_seconds(plan.step_seconds)))
-        return "\n".join([*aligned(rows), *errors])
+        return "\n".join([*aligned(rows), *errors, *notes])
 
 
 def compare_meshes(

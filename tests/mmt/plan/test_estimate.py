@@ -134,6 +134,16 @@ def test_comparing_keeps_what_was_refused():
     assert both.to_json()["model"] == {"error": "heads of 12"}
 
 
+def test_comparing_tells_unknown_collectives_from_none():
+    """Each note is printed once; a program without collectives receives 0 MB."""
+    unknown = without("memory", "collectives", name="gpu:64")
+    plans = {"data": unknown, "model": unknown, "one": made(collectives=[])}
+    lines = plan.MeshComparison(plans).table().splitlines()
+    assert lines[1].split()[:6] == ["data", "?", "?", "?", "?", "?"]
+    assert lines[3].split()[3:6] == ["0", "0", "0"]
+    assert lines[4:] == ["note: the step time excludes collectives, which are unknown"]
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
