@@ -106,6 +106,22 @@ def test_decoding_has_no_days():
     assert result.days is None and result.to_json()["chip_years"] is None
 
 
+def test_decoding_needs_its_parameters_once():
+    """They are 60 % of a chip: gradients would not fit, and there are none."""
+    size = int(0.6 * topology.parse("gpu:1").chip.memory)
+    sizes = {"devices": 1, "parameter_bytes": size, "replicated_bytes": size, "optimizer_bytes": 0,
+             "work": {"flops": 1e9, "bytes": size / 2}, "memory": None}  # fmt: skip
+    assert made("gpu:1", **sizes).fits is False
+    result = made("gpu:1", **sizes, tokens_per_step=None)
+    assert result.fits is None
+    assert result.roofline["memory"] == pytest.approx(1.5 * size / 3350e9)
+    large = made("gpu:1", **sizes | {"parameter_bytes": 2 * size}, tokens_per_step=None)
+    assert large.fits is False
+    assert "meshes/model.gin" in large.notes[0] and "fully_sharded" in large.notes[0]
+    for change in ("remat", "BATCH_SIZE", "microbatches"):  # of training
+        assert change not in large.notes[0]
+
+
 def test_the_answer_has_the_documented_keys():
     row = made().to_json()
     assert set(row["bytes_per_device"]) == {
