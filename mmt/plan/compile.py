@@ -105,7 +105,8 @@ def batch_shapes(layout: sharding.Layout) -> dict[str, jax.ShapeDtypeStruct]:
 def data_parts(devices: int, *, rows: int, lengths: Sequence[int], model: Transformer) -> int:
     """Returns the number of parts into which the default mesh divides batch, groups and experts.
 
-    It is the largest divisor of `devices` that divides all of them.
+    It is the largest divisor of `devices` that divides all of them. `rows` are those of a
+    microbatch.
     """
     parts = math.gcd(devices, rows)
     if model.config.moe_period:
@@ -152,21 +153,25 @@ def trainer_of(
 def _program(request: Request, devices: int) -> tuple[Trainer, str]:
     """Returns the configuration's trainer and a note on its mesh, if it was chosen here."""
     files, bindings = _load(request.files, request.bindings)
-    note = ""
-    if not config.binds(sharding.device_mesh):
-        rows, *lengths = _batch_sizes()
-        batch: Any = {"rows": rows, "lengths": lengths, "model": config.macro("MODEL")}
-        parts = data_parts(devices, **batch)
-        if parts < devices:
-            note = (
-                f"mesh chosen: {parts} x {devices // parts}; rows, groups and experts divide by "
-                f"{parts}, not by {devices} devices, so a second axis of {devices // parts} "
-                "divides heads, mlp and vocabulary"
-            )
-            if size := smaller_groups(devices, **batch):
-                note += f"; moe.MoeConfig.group_size = {size} would make the first axis longer"
-        axes = f"sharding.device_mesh.axes={{'data': {parts}, 'model': {devices // parts}}}"
-        config.load([AMOUNT, *files, MESH], [*bindings, axes], may_leave_open=True)
+    trainer, note = _trainer(), ""
+    if config.binds(sharding.device_mesh):
+        return trainer, note
+    rows, *lengths = _batch_sizes()
+    # Where microbatches do not divide the rows, `Trainer.trace` raises the error.
+    rows = max(rows // trainer.microbatches, 1)
+    batch: Any = {"rows": rows, "lengths": lengths, "model": trainer.model}
+    parts = data_parts(devices, **batch)
+    if parts < devices:
+        of_microbatch = " of a microbatch" if trainer.microbatches > 1 else ""
+        note = (
+            f"mesh chosen: {parts} x {devices // parts}; rows{of_microbatch}, groups and experts "
+            f"divide by {parts}, not by {devices} devices, so a second axis of {devices // parts} "
+            "divides heads, mlp and vocabulary"
+        )
+        if size := smaller_groups(devices, **batch):
+            note += f"; moe.MoeConfig.group_size = {size} would make the first axis longer"
+    axes = f"sharding.device_mesh.axes={{'data': {parts}, 'model': {devices // parts}}}"
+    config.load([AMOUNT, *files, MESH], [*bindings, axes], may_leave_open=True)
     return _trainer(), note
 
 

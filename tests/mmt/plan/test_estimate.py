@@ -199,10 +199,20 @@ def test_a_gpus_plan_is_shapes_and_arithmetic():
     assert products < result.answer["work"]["flops"] < 1.5 * products  # and attention, dots kept
 
 
+def test_the_chosen_mesh_divides_a_microbatch():
+    """32 microbatches of 128 rows have 4 rows each, for 8 devices."""
+    bindings = ["train.Trainer.microbatches=32", "moe.MoeConfig.group_size=256"]
+    result = plan.plan(["gin_configs/models/tiny_moe.gin"], bindings, "gpu:8")
+    assert result.answer["mesh"] == {"data": 4, "model": 2}
+    assert result.notes[0].startswith("mesh chosen: 4 x 2; rows of a microbatch, groups and exp")
+
+
 @pytest.mark.parametrize(
     ("files", "bindings", "message"),
     [
         (["gin_configs/models/tiny.gin"], ["BATCH_SIZE=0"], "BATCH_SIZE"),
+        (["gin_configs/models/tiny_moe.gin"], ["train.Trainer.microbatches=256"],
+         "128 rows does not divide into 256 microbatches"),
         (["gin_configs/meshes/data.gin"], [], "no MODEL"),
         (["gin_configs/models/tiny.gin", "gin_configs/meshes/data_model.gin"],
          ["sharding.device_mesh.axes={'data': 16, 'model': 1}"], "does not f"),
