@@ -136,6 +136,16 @@ def smaller_groups(
     return size if is_better else None
 
 
+def with_run(files: Sequence[str]) -> list[str]:
+    """Loads gin files; returns them, after gin_configs/runs/train.gin if they have no whole run.
+
+    Files such as gin_configs/runs/finetune.gin bind a part of the trainer only.
+    """
+    config.load([AMOUNT, *files], may_leave_open=True)
+    run = [RUN] if config.bound(Trainer, "model") is None else []
+    return [*run, *files]  # the files override the run: papers' models have their own batch
+
+
 def trainer_of(
     files: Sequence[str], bindings: Sequence[str], layout: sharding.Layout
 ) -> tuple[Trainer, tuple[int, int, int]]:
@@ -176,26 +186,20 @@ def _program(request: Request, devices: int) -> tuple[Trainer, str]:
 
 
 def _load(files: Sequence[str], bindings: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Loads the configuration, with gin_configs/runs/train.gin if it has no run.
-
-    Returns its files and bindings.
-    """
-    files, bindings = list(files), list(bindings)
-    config.load([AMOUNT, *files], may_leave_open=True)
+    """Loads the configuration `with_run`; returns its files and bindings."""
+    files_with_run, bindings = with_run(files), list(bindings)
     if config.macro("MODEL") is None:
         raise ValueError(f"{', '.join(files)}: no MODEL; add a --gin_file of gin_configs/models")
-    if not config.binds(Trainer):
-        files = [RUN, *files]  # first, so that the papers' models override the batch
-    config.load([AMOUNT, *files], bindings, may_leave_open=True)
+    config.load([AMOUNT, *files_with_run], bindings, may_leave_open=True)
     parameters.count(config.macro("MODEL"))  # or it is no model
-    return files, bindings
+    return files_with_run, bindings
 
 
 def _trainer() -> Trainer:
-    trainer = config.configured(Trainer)()
-    if trainer.teacher is not None:
-        raise ValueError("mmt plan knows no teacher; omit gin_configs/runs/distill.gin")
-    return trainer
+    if config.bound(Trainer, "teacher") is not None:
+        raise ValueError("mmt plan knows no teacher; omit the file that binds "
+                         "train.Trainer.teacher, such as gin_configs/runs/distill.gin")  # fmt: skip
+    return config.configured(Trainer)()
 
 
 def _decoding(trainer: Trainer, batch: Any) -> jax.stages.Traced:
