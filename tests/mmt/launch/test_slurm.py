@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mmt.launch import slurm
+from mmt.launch import local, slurm
 
 ROOT = Path(__file__).resolve().parents[3]
 FILE = ROOT / "docs/launch/slurm.sbatch"
@@ -30,6 +30,10 @@ def test_the_script_of_the_documents_is_read():
     [
         ("--nodes=2\n#SBATCH --ntasks-per-node=8", (2, 8)),
         ("-N 3", (3, 1)), ("-n 5", (1, 5)), ("--nodes 2\n#SBATCH --ntasks 8", (2, 4)),
+        ("--nodes=2 --ntasks-per-node=2", (2, 2)), ("-N2", (2, 1)), ("-N2 -n4", (2, 2)),
+        ("--gres=gpu:8 -N 2", (2, 1)), ("--exclusive -N 2 # two nodes", (2, 1)),
+        ("--comment='a -N 5' --nodes=2", (2, 1)), ("-Q -N2", (2, 1)),
+        ("--nodes=1\n\n# text\n#SBATCH -n 2\necho\n#SBATCH --nodes=3", (1, 2)),
     ],
 )  # fmt: skip
 def test_sizes_are_those_of_slurm(tmp_path, lines, sizes):
@@ -51,6 +55,8 @@ def test_a_script_may_have_any_encoding(tmp_path):
         ("--time=1", "no #SBATCH --nodes and no --ntasks"),
         ("--nodes=0", "x.sbatch:2: nodes is '0'; allowed: 1 or more"),
         ("--nodes=1-4", "x.sbatch:2: nodes is '1-4'"),
+        ("--time=1 --nodes", "x.sbatch:2: nodes is ''"),
+        ("--comment='a", "x.sbatch:2: No closing quotation"),
         ("--nodes=2\n#SBATCH --ntasks=5", "5 tasks on 2 nodes of 3 tasks"),
     ],
 )
@@ -61,21 +67,68 @@ def test_sizes_that_cannot_be_are_errors(tmp_path, lines, message):
         slurm.sizes(file)
 
 
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    """A job of 3 nodes with 2 tasks each; returns what a step starts in it."""
+    started = []
+    monkeypatch.setenv(slurm.FOLDER, str(tmp_path))
+    for name, value in (("NNODES", 3), ("NTASKS", 6), ("NTASKS_PER_NODE", 2)):
+        monkeypatch.setenv(f"SLURM_{name}", str(value))
+
+    def run(tasks):
+        started.extend(tasks)
+        return local.Ended(0, False)
+
+    def start(arguments: str) -> list[local.Task]:
+        slurm.step(arguments.split())
+        return started
+
+    monkeypatch.setattr(slurm, "run", run)
+    monkeypatch.setattr(slurm.with_parent, "end_with", lambda parent: None)
+    return start
+
+
 @pytest.mark.parametrize(
     ("arguments", "command"),
     [
         ("--label -K --nodes=2 -n 4 mmt train -x", ["mmt", "train", "-x"]),
-        ("mmt", ["mmt"]), ("-n4 mmt", ["mmt"]),
+        ("mmt", ["mmt"]), ("-n4 mmt", ["mmt"]), ("--ntasks 4 mmt -n 5", ["mmt", "-n", "5"]),
     ],
 )  # fmt: skip
-def test_options_of_srun_are_skipped(arguments, command):
-    assert slurm._command(arguments.split()) == command
+def test_options_of_srun_are_not_part_of_the_command(job, arguments, command):
+    assert job(arguments)[0].command == command
 
 
-@pytest.mark.parametrize(("arguments", "message"), [("-y mmt", "srun -y"), ("-K", "no command")])
-def test_what_srun_would_not_take_is_an_error(arguments, message):
+@pytest.mark.parametrize(
+    ("options", "nodes"),  # of each task
+    [
+        ("", "001122"), ("--nodes=1 --ntasks=1", "0"), ("-n1", "0"), ("-N 2", "0011"),
+        ("--ntasks 4", "0012"), ("-N2 -n3", "001"), ("--ntasks-per-node=1", "012"),
+    ],
+)  # fmt: skip
+def test_a_step_has_the_size_that_srun_gives_it(job, options, nodes):
+    tasks = [task.environment for task in job(f"{options} mmt")]
+    assert "".join(task["SLURM_NODEID"] for task in tasks) == nodes
+    assert [task["SLURM_PROCID"] for task in tasks] == [str(n) for n in range(len(nodes))]
+    for task in tasks:
+        assert task["SLURM_NTASKS"] == task["SLURM_STEP_NUM_TASKS"] == str(len(nodes))
+        assert task["SLURM_STEP_NUM_NODES"] == str(len(set(nodes)))
+    places = {(task["SLURM_NODEID"], task["SLURM_LOCALID"]) for task in tasks}
+    assert len(places) == len(tasks) and all(int(local_id) < 2 for _, local_id in places)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("-y mmt", "srun -y"), ("-K", "no command"), ("-n x mmt", "ntasks is 'x'; allowed: 1"),
+        ("-N4 mmt", "srun: nodes is 4; the job has 3"),
+        ("-n 8 mmt", "srun: ntasks is 8; the job has 6"),
+        ("-N1 -n4 mmt", "srun: 4 tasks on 1 nodes; the job has 2 on each"),
+    ],
+)  # fmt: skip
+def test_what_srun_would_not_take_is_an_error(job, arguments, message):
     with pytest.raises(ValueError, match=message):
-        slurm._command(arguments.split())
+        job(arguments)
 
 
 @pytest.fixture
