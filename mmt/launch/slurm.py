@@ -19,6 +19,8 @@ from mmt.launch import with_parent
 from mmt.launch.local import SIGNALS, Task, free_port, run
 
 FOLDER = "MMT_LAUNCH_FOLDER"  # environment variable: files that the programs leave
+_STEP = "step-"  # begins the name of a file in that folder; the step's process id follows
+_NO_SIGNAL = 0  # of kill(2): whether a process exists
 _LONG_NAMES = {"N": "nodes", "n": "ntasks"}
 _SIZE_OPTIONS = ("nodes", "ntasks", "ntasks-per-node")
 # JAX takes the first port plus the job's id modulo 4096.
@@ -104,7 +106,8 @@ def run_script(
 def _wait(script: "subprocess.Popen[bytes]", folder: Path) -> bool:
     """Waits for the script; returns whether a signal was received.
 
-    Signals are forwarded to its step, as with --signal=TERM@….
+    Signals are forwarded to its steps, as with --signal=TERM@…, and to the script itself where no
+    step runs. After a second SIGINT, which ends the steps, the script is killed.
     """
     received: list[int] = []
     old_handlers = {
@@ -115,9 +118,11 @@ def _wait(script: "subprocess.Popen[bytes]", folder: Path) -> bool:
     try:
         while script.poll() is None:
             for number in received[forwarded:]:
-                with contextlib.suppress(OSError, ValueError):  # no step runs yet: once more
-                    os.kill(int((folder / "step").read_text()), number)
-                    forwarded += 1
+                if not _signal_steps(folder, number):
+                    os.killpg(script.pid, number)
+                forwarded += 1
+            if received.count(signal.SIGINT) > 1 and not _signal_steps(folder, _NO_SIGNAL):
+                os.killpg(script.pid, signal.SIGKILL)
             time.sleep(0.05)
     finally:
         for number, handler in old_handlers.items():
@@ -125,6 +130,16 @@ def _wait(script: "subprocess.Popen[bytes]", folder: Path) -> bool:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(script.pid, signal.SIGKILL)
     return bool(received)
+
+
+def _signal_steps(folder: Path, number: int) -> bool:
+    """Sends a signal to all steps that run; returns whether there is one."""
+    is_running = False
+    for file in folder.glob(f"{_STEP}*"):
+        with contextlib.suppress(ProcessLookupError):  # it was killed
+            os.kill(int(file.name.removeprefix(_STEP)), number)
+            is_running = True
+    return is_running
 
 
 def step(arguments: Sequence[str]) -> int:
@@ -135,9 +150,9 @@ def step(arguments: Sequence[str]) -> int:
     command, requested = _parsed(arguments)
     nodes, tasks = _step_sizes(requested)
     with_parent.end_with(os.getppid())  # the script
-    folder = Path(os.environ[FOLDER])
+    file = Path(os.environ[FOLDER], f"{_STEP}{os.getpid()}")  # other steps may run
     node_of_task = [number * nodes // tasks for number in range(tasks)]
-    (folder / "step").write_text(str(os.getpid()))
+    file.touch()
     try:
         return run([
             Task(command, {
@@ -150,7 +165,7 @@ def step(arguments: Sequence[str]) -> int:
             for number, node in enumerate(node_of_task)
         ]).status  # fmt: skip
     finally:
-        (folder / "step").unlink()
+        file.unlink(missing_ok=True)
 
 
 def _parsed(arguments: Sequence[str]) -> tuple[list[str], dict[str, int]]:

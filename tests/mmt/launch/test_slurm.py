@@ -1,8 +1,10 @@
 """Batch scripts of Slurm: the one in docs/ is run as it is, with a stand-in for `mmt`."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -173,3 +175,65 @@ def test_a_run_that_hung_is_requeued_a_few_times(command):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 75
     assert len(out.splitlines()) == 6 and err.count("is requeued, restart") == 2, err
+
+
+@pytest.fixture
+def launched(tmp_path):
+    """Starts a script of two nodes with these lines; kills it after the test."""
+    processes = []
+
+    def start(*lines):
+        script = tmp_path / "run.sbatch"
+        script.write_text("\n".join(["#!/bin/bash", "#SBATCH --nodes=2", *lines]) + "\n")
+        processes.append(subprocess.Popen(
+            [sys.executable, "-m", "mmt.cli", "launch", "--file", script],
+            cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ))  # fmt: skip
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+
+
+def line_of(process):
+    """Returns the next line that a script prints."""
+    return process.stdout.readline().strip()
+
+
+@pytest.mark.parametrize(
+    ("trap", "signals"),
+    [("", [signal.SIGINT]), ("", [signal.SIGTERM]), ("trap '' INT", [signal.SIGINT] * 2)],
+)
+def test_a_signal_ends_a_script_that_runs_no_step(launched, trap, signals):
+    """One that ignores the first Ctrl-C is killed by the second."""
+    process = launched(trap, "echo begins", "sleep 300", "srun echo task")
+    assert line_of(process) == "begins"
+    for number in signals:
+        process.send_signal(number)
+        time.sleep(0.3)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode > 128 and "task" not in out, err
+
+
+def test_two_signals_end_a_step_and_what_follows_it(launched):
+    process = launched("srun bash -c 'trap \"\" TERM; echo begins; sleep 300'", "sleep 300")
+    assert {line_of(process), line_of(process)} == {"0: begins", "1: begins"}
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode > 128, err
+
+
+def test_steps_may_run_at_once_and_each_gets_the_signals(launched):
+    wait = "wait %1; first=$?; wait %2; echo $first $?"
+    process = launched("srun true &", "srun sleep 1 &", wait)
+    out, err = process.communicate(timeout=60)
+    assert out.strip() == "0 0", err
+    trapped = "bash -c 'trap \"exit 7\" TERM; echo begins; while :; do sleep 0.1; done'"
+    process = launched(f"srun -n1 {trapped} &", f"srun -n1 {trapped} &", wait)
+    assert line_of(process) == line_of(process) == "0: begins"
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert out.strip() == "7 7", err
