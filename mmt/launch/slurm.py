@@ -6,12 +6,12 @@ are programs of this package (`step`, `requeue`), found first on the PATH.
 
 import contextlib
 import os
-import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mmt import suggest
@@ -19,7 +19,8 @@ from mmt.launch import with_parent
 from mmt.launch.local import SIGNALS, Task, free_port, run
 
 FOLDER = "MMT_LAUNCH_FOLDER"  # environment variable: files that the programs leave
-_DIRECTIVE = re.compile(r"#SBATCH\s+--?([\w-]+)(?:[=\s]\s*(\S+))?")
+_STEP = "step-"  # begins the name of a file in that folder; the step's process id follows
+_NO_SIGNAL = 0  # of kill(2): whether a process exists
 _LONG_NAMES = {"N": "nodes", "n": "ntasks"}
 _SIZE_OPTIONS = ("nodes", "ntasks", "ntasks-per-node")
 # JAX takes the first port plus the job's id modulo 4096.
@@ -40,13 +41,13 @@ def sizes(file: Path) -> tuple[int, int]:
     a number of tasks.
     """
     requested: dict[str, int] = {}
-    for number, line in enumerate(_lines(file), start=1):
-        match = _DIRECTIVE.match(line)
-        name = _LONG_NAMES.get(match[1], match[1]) if match else ""
-        if match and name in _SIZE_OPTIONS:
-            if not (match[2] or "").isdigit() or not int(match[2]):
-                raise ValueError(f"{file}:{number}: {name} is {match[2]!r}; allowed: 1 or more")
-            requested[name] = int(match[2])
+    for place, words in _directives(file):
+        while words:
+            name, value = _split(words.pop(0))
+            if not value and words and not words[0].startswith("-"):
+                value = words.pop(0)
+            if name in _SIZE_OPTIONS:
+                requested[name] = _positive(f"{place}: {name}", value)
     if "nodes" not in requested and "ntasks" not in requested:
         raise ValueError(
             f"{file}: the number of tasks is missing: no #SBATCH --nodes and no --ntasks"
@@ -105,7 +106,8 @@ def run_script(
 def _wait(script: "subprocess.Popen[bytes]", folder: Path) -> bool:
     """Waits for the script; returns whether a signal was received.
 
-    Signals are forwarded to its step, as with --signal=TERM@….
+    Signals are forwarded to its steps, as with --signal=TERM@…, and to the script itself where no
+    step runs. After a second SIGINT, which ends the steps, the script is killed.
     """
     received: list[int] = []
     old_handlers = {
@@ -116,9 +118,11 @@ def _wait(script: "subprocess.Popen[bytes]", folder: Path) -> bool:
     try:
         while script.poll() is None:
             for number in received[forwarded:]:
-                with contextlib.suppress(OSError, ValueError):  # no step runs yet: once more
-                    os.kill(int((folder / "step").read_text()), number)
-                    forwarded += 1
+                if not _signal_steps(folder, number):
+                    os.killpg(script.pid, number)
+                forwarded += 1
+            if received.count(signal.SIGINT) > 1 and not _signal_steps(folder, _NO_SIGNAL):
+                os.killpg(script.pid, signal.SIGKILL)
             time.sleep(0.05)
     finally:
         for number, handler in old_handlers.items():
@@ -128,43 +132,73 @@ def _wait(script: "subprocess.Popen[bytes]", folder: Path) -> bool:
     return bool(received)
 
 
+def _signal_steps(folder: Path, number: int) -> bool:
+    """Sends a signal to all steps that run; returns whether there is one."""
+    is_running = False
+    for file in folder.glob(f"{_STEP}*"):
+        with contextlib.suppress(ProcessLookupError):  # it was killed
+            os.kill(int(file.name.removeprefix(_STEP)), number)
+            is_running = True
+    return is_running
+
+
 def step(arguments: Sequence[str]) -> int:
-    """`srun OPTION ... COMMAND`: starts the tasks of the job; returns the exit status."""
-    command = _command(arguments)
+    """`srun OPTION ... COMMAND`: starts the tasks of a step; returns the exit status.
+
+    Without options for sizes, the step has all tasks of the job.
+    """
+    command, requested = _parsed(arguments)
+    nodes, tasks = _step_sizes(requested)
     with_parent.end_with(os.getppid())  # the script
-    folder = Path(os.environ[FOLDER])
-    tasks = int(os.environ["SLURM_NTASKS"])
-    tasks_per_node = int(os.environ["SLURM_NTASKS_PER_NODE"])
-    (folder / "step").write_text(str(os.getpid()))
+    file = Path(os.environ[FOLDER], f"{_STEP}{os.getpid()}")  # other steps may run
+    node_of_task = [number * nodes // tasks for number in range(tasks)]
+    file.touch()
     try:
         return run([
             Task(command, {
-                "SLURM_PROCID": str(number), "SLURM_LOCALID": str(number % tasks_per_node),
-                "SLURM_NODEID": str(number // tasks_per_node),
-                "SLURM_STEP_NODELIST": "localhost",
-                "SLURM_STEP_NUM_NODES": str(tasks // tasks_per_node),
-                "SLURM_STEP_NUM_TASKS": str(tasks),
-                "SLURM_STEP_ID": "0", "SLURMD_NODENAME": f"node{number // tasks_per_node}",
+                "SLURM_PROCID": str(number), "SLURM_NTASKS": str(tasks),
+                "SLURM_LOCALID": str(number - node_of_task.index(node)),
+                "SLURM_NODEID": str(node), "SLURMD_NODENAME": f"node{node}",
+                "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_NODES": str(nodes),
+                "SLURM_STEP_NUM_TASKS": str(tasks), "SLURM_STEP_ID": "0",
             })
-            for number in range(tasks)
+            for number, node in enumerate(node_of_task)
         ]).status  # fmt: skip
     finally:
-        (folder / "step").unlink()
+        file.unlink(missing_ok=True)
 
 
-def _command(arguments: Sequence[str]) -> list[str]:
-    """Returns the command of srun without its options."""
-    remaining = list(arguments)
+def _parsed(arguments: Sequence[str]) -> tuple[list[str], dict[str, int]]:
+    """Returns the command of srun without its options, and the sizes among these."""
+    remaining, requested = list(arguments), dict[str, int]()
     while remaining and remaining[0].startswith("-"):
         option = remaining.pop(0)
-        if option in _WITH_VALUE and remaining:
-            remaining.pop(0)
+        name, value = _split(option)
+        if not value and remaining and (option in _WITH_VALUE or name in _SIZE_OPTIONS):
+            value = remaining.pop(0)
         elif not option.startswith("--") and option[:2] not in (*_WITHOUT_VALUE, *_WITH_VALUE):
             hint = suggest.hint(option, (*_WITHOUT_VALUE, *_WITH_VALUE))
             raise ValueError(f"srun {option}: unknown here{hint}; write --option=value")
+        if name in _SIZE_OPTIONS:
+            requested[name] = _positive(f"srun: {name}", value)
     if not remaining:
         raise ValueError(f"srun {' '.join(arguments)}: no command")
-    return remaining
+    return remaining, requested
+
+
+def _step_sizes(requested: Mapping[str, int]) -> tuple[int, int]:
+    """Returns (nodes, tasks) of a step. Raises ValueError for more than the job has."""
+    job_nodes = int(os.environ["SLURM_NNODES"])
+    per_node = int(os.environ["SLURM_NTASKS_PER_NODE"])
+    job = {"nodes": job_nodes, "ntasks": job_nodes * per_node, "ntasks-per-node": per_node}
+    for name, number in requested.items():
+        if number > job[name]:
+            raise ValueError(f"srun: {name} is {number}; the job has {job[name]}")
+    nodes = requested.get("nodes", job_nodes)
+    tasks = requested.get("ntasks", nodes * requested.get("ntasks-per-node", per_node))
+    if tasks > nodes * per_node:
+        raise ValueError(f"srun: {tasks} tasks on {nodes} nodes; the job has {per_node} on each")
+    return min(nodes, tasks), tasks
 
 
 def requeue(arguments: Sequence[str]) -> int:
@@ -173,6 +207,34 @@ def requeue(arguments: Sequence[str]) -> int:
         raise ValueError(f"scontrol {' '.join(arguments)}: only requeue can be tried here")
     Path(os.environ[FOLDER], "requeue").touch()
     return 0
+
+
+def _directives(file: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yields (place, words) of each #SBATCH line before the first command, as Slurm reads them."""
+    for number, line in enumerate(_lines(file), start=1):
+        if line.strip() and not line.startswith("#"):
+            return
+        if line.startswith("#SBATCH"):
+            place = f"{file}:{number}"
+            try:
+                yield place, shlex.split(line.removeprefix("#SBATCH"), comments=True)
+            except ValueError as error:  # a quotation without an end
+                raise ValueError(f"{place}: {error}") from None
+
+
+def _split(option: str) -> tuple[str, str]:
+    """Returns the long name and the value of an option such as `--nodes=2` or `-N2`."""
+    if option.startswith("--"):
+        name, _, value = option[2:].partition("=")
+    else:
+        name, value = option[1:2], option[2:]
+    return _LONG_NAMES.get(name, name), value
+
+
+def _positive(name: str, value: str) -> int:
+    if not value.isdecimal() or not int(value):
+        raise ValueError(f"{name} is {value!r}; allowed: 1 or more")
+    return int(value)
 
 
 def _lines(file: Path) -> list[str]:

@@ -105,7 +105,8 @@ def batch_shapes(layout: sharding.Layout) -> dict[str, jax.ShapeDtypeStruct]:
 def data_parts(devices: int, *, rows: int, lengths: Sequence[int], model: Transformer) -> int:
     """Returns the number of parts into which the default mesh divides batch, groups and experts.
 
-    It is the largest divisor of `devices` that divides all of them.
+    It is the largest divisor of `devices` that divides all of them. `rows` are those of a
+    microbatch.
     """
     parts = math.gcd(devices, rows)
     if model.config.moe_period:
@@ -135,6 +136,16 @@ def smaller_groups(
     return size if is_better else None
 
 
+def with_run(files: Sequence[str]) -> list[str]:
+    """Loads gin files; returns them, after gin_configs/runs/train.gin if they have no whole run.
+
+    Files such as gin_configs/runs/finetune.gin bind a part of the trainer only.
+    """
+    config.load([AMOUNT, *files], may_leave_open=True)
+    run = [RUN] if config.bound(Trainer, "model") is None else []
+    return [*run, *files]  # the files override the run: papers' models have their own batch
+
+
 def trainer_of(
     files: Sequence[str], bindings: Sequence[str], layout: sharding.Layout
 ) -> tuple[Trainer, tuple[int, int, int]]:
@@ -152,45 +163,43 @@ def trainer_of(
 def _program(request: Request, devices: int) -> tuple[Trainer, str]:
     """Returns the configuration's trainer and a note on its mesh, if it was chosen here."""
     files, bindings = _load(request.files, request.bindings)
-    note = ""
-    if not config.binds(sharding.device_mesh):
-        rows, *lengths = _batch_sizes()
-        batch: Any = {"rows": rows, "lengths": lengths, "model": config.macro("MODEL")}
-        parts = data_parts(devices, **batch)
-        if parts < devices:
-            note = (
-                f"mesh chosen: {parts} x {devices // parts}; rows, groups and experts divide by "
-                f"{parts}, not by {devices} devices, so a second axis of {devices // parts} "
-                "divides heads, mlp and vocabulary"
-            )
-            if size := smaller_groups(devices, **batch):
-                note += f"; moe.MoeConfig.group_size = {size} would make the first axis longer"
-        axes = f"sharding.device_mesh.axes={{'data': {parts}, 'model': {devices // parts}}}"
-        config.load([AMOUNT, *files, MESH], [*bindings, axes], may_leave_open=True)
+    trainer, note = _trainer(), ""
+    if config.binds(sharding.device_mesh):
+        return trainer, note
+    rows, *lengths = _batch_sizes()
+    # Where microbatches do not divide the rows, `Trainer.trace` raises the error.
+    rows = max(rows // trainer.microbatches, 1)
+    batch: Any = {"rows": rows, "lengths": lengths, "model": trainer.model}
+    parts = data_parts(devices, **batch)
+    if parts < devices:
+        of_microbatch = " of a microbatch" if trainer.microbatches > 1 else ""
+        note = (
+            f"mesh chosen: {parts} x {devices // parts}; rows{of_microbatch}, groups and experts "
+            f"divide by {parts}, not by {devices} devices, so a second axis of {devices // parts} "
+            "divides heads, mlp and vocabulary"
+        )
+        if size := smaller_groups(devices, **batch):
+            note += f"; moe.MoeConfig.group_size = {size} would make the first axis longer"
+    axes = f"sharding.device_mesh.axes={{'data': {parts}, 'model': {devices // parts}}}"
+    config.load([AMOUNT, *files, MESH], [*bindings, axes], may_leave_open=True)
     return _trainer(), note
 
 
 def _load(files: Sequence[str], bindings: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Loads the configuration, with gin_configs/runs/train.gin if it has no run.
-
-    Returns its files and bindings.
-    """
-    files, bindings = list(files), list(bindings)
-    config.load([AMOUNT, *files], may_leave_open=True)
+    """Loads the configuration `with_run`; returns its files and bindings."""
+    files_with_run, bindings = with_run(files), list(bindings)
     if config.macro("MODEL") is None:
         raise ValueError(f"{', '.join(files)}: no MODEL; add a --gin_file of gin_configs/models")
-    if not config.binds(Trainer):
-        files = [RUN, *files]  # first, so that the papers' models override the batch
-    config.load([AMOUNT, *files], bindings, may_leave_open=True)
+    config.load([AMOUNT, *files_with_run], bindings, may_leave_open=True)
     parameters.count(config.macro("MODEL"))  # or it is no model
-    return files, bindings
+    return files_with_run, bindings
 
 
 def _trainer() -> Trainer:
-    trainer = config.configured(Trainer)()
-    if trainer.teacher is not None:
-        raise ValueError("mmt plan knows no teacher; omit gin_configs/runs/distill.gin")
-    return trainer
+    if config.bound(Trainer, "teacher") is not None:
+        raise ValueError("mmt plan knows no teacher; omit the file that binds "
+                         "train.Trainer.teacher, such as gin_configs/runs/distill.gin")  # fmt: skip
+    return config.configured(Trainer)()
 
 
 def _decoding(trainer: Trainer, batch: Any) -> jax.stages.Traced:

@@ -28,11 +28,16 @@ _GIB = 2**30
 _RING_FACTOR = {"all-reduce": 2.0}  # bytes that a ring sends per byte of the result; others send 1
 _NEEDED_BYTES = re.compile(r"(?:Used |temporaries \()([\d.]+)([KMGT])")
 _UNITS = {unit: 1024**power for power, unit in enumerate("KMGT", 1)}
-CHANGES = (
+_SHARD_ALL = "cut every parameter (--gin_file=gin_configs/meshes/fully_sharded.gin)"
+TRAINING_CHANGES = (
     "recompute (transformer.Config.remat = 'full')",
-    "cut every parameter (--gin_file=gin_configs/meshes/fully_sharded.gin)",
+    _SHARD_ALL,
     "a smaller BATCH_SIZE",
     "train.Trainer.microbatches = 2 or more",
+)
+DECODING_CHANGES = (
+    "cut heads, mlp and vocabulary (--gin_file=gin_configs/meshes/model.gin)",
+    _SHARD_ALL,
 )
 
 
@@ -45,6 +50,11 @@ class TopologyPlan:
 
     machine: topology.Topology
     answer: Mapping[str, Any]
+
+    @property
+    def decodes(self) -> bool:
+        """Returns whether the step is one of decoding: without gradients, optimizer and tokens."""
+        return self.answer["tokens_per_step"] is None
 
     @property
     def bytes_per_device(self) -> dict[str, Number]:
@@ -79,15 +89,16 @@ class TopologyPlan:
     def fits(self) -> bool | None:
         """Returns whether the program fits; None if unknown.
 
-        It is unknown where nothing was compiled and the parameters alone would fit.
+        It is unknown where nothing was compiled, and parameters, gradients and optimizer state
+        alone would fit. Decoding has parameters only.
         """
         sizes = self.bytes_per_device
         if "exhausted" in self.answer:
             return False
         if sizes["total"] is not None:
             return sizes["total"] <= self.machine.chip.memory
-        # Parameters, gradients and the optimizer state.
-        least_bytes = 2 * self.answer["parameter_bytes"] + self.answer["optimizer_bytes"]
+        copies = 1 if self.decodes else 2  # the parameters, and their gradients
+        least_bytes = copies * self.answer["parameter_bytes"] + self.answer["optimizer_bytes"]
         return False if least_bytes > self.machine.chip.memory else None
 
     @property
@@ -101,16 +112,18 @@ class TopologyPlan:
         """Returns the seconds of a step that compute, memory and interconnect take.
 
         compute: FLOPs over the peak rate. memory: bytes of the products' operands and results, and
-        of the state that a step reads and writes, over the bandwidth. interconnect: bytes that a
-        device sends by each collective, over the rate of the links it can use.
+        of the state that a training step reads and writes, over the bandwidth. interconnect: bytes
+        that a device sends by each collective, over the rate of the links it can use.
         """
         chip, devices = self.machine.chip, self.answer["devices"]
         seconds: dict[str, Number] = dict.fromkeys(("compute", "memory", "interconnect"))
         if chip.flops is None or chip.bandwidth is None:
             return seconds
         work, replicated = self.answer["work"], self.answer["replicated_bytes"]
-        state = 3 * self.answer["parameter_bytes"] + 2 * self.answer["optimizer_bytes"]
-        bytes_moved = work["bytes"] / devices + 3 * replicated + state
+        bytes_moved = work["bytes"] / devices + replicated
+        if not self.decodes:  # the products of both gradients, and the update
+            state = 3 * self.answer["parameter_bytes"] + 2 * self.answer["optimizer_bytes"]
+            bytes_moved += 2 * replicated + state
         seconds |= {
             "compute": work["flops"] / devices / chip.flops, "memory": bytes_moved / chip.bandwidth
         }  # fmt: skip
@@ -129,10 +142,10 @@ class TopologyPlan:
     @property
     def days(self) -> float | None:
         """Returns the days of training on `TOKENS` source tokens; None for decoding."""
-        tokens_per_step = self.answer["tokens_per_step"]
-        if self.step_seconds is None or tokens_per_step is None:
+        if self.step_seconds is None or self.decodes:
             return None
-        return self.answer["tokens"] / tokens_per_step * self.step_seconds / 86400
+        steps = self.answer["tokens"] / self.answer["tokens_per_step"]
+        return float(steps * self.step_seconds / 86400)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the plan as JSON: sizes in bytes, times in seconds.
@@ -168,8 +181,10 @@ class TopologyPlan:
         if self.fits is False:
             sizes = self.bytes_per_device
             total = _gib(sizes["total"]) if sizes["total"] else "more than all"
-            notes.append(f"does not fit: needs {total} of {_gib(sizes['limit'])}; change one of: "
-                         + "; ".join(CHANGES))  # fmt: skip
+            changes = "; ".join(DECODING_CHANGES if self.decodes else TRAINING_CHANGES)
+            notes.append(
+                f"does not fit: needs {total} of {_gib(sizes['limit'])}; change one of: {changes}"
+            )
         if self.exchanges is None and self.step_seconds is not None:
             notes.append("the step time excludes collectives, which are unknown")
         return notes
@@ -276,25 +291,30 @@ class MeshComparison:
         }
 
     def table(self) -> str:
-        """Returns a text table: per mesh, bytes that a device holds and receives, and step time."""
+        """Returns a text table: per mesh, bytes that a device holds and receives, and step time.
+
+        Unknown values are '?'. Errors of meshes and the notes of all plans follow.
+        """
         head = ("mesh", "fits", "GiB", "all-to-all MB", "all-gather MB", "all-reduce MB", "step")
         rows: list[tuple[str, ...]] = [head]
-        errors = []
+        errors, notes = [], dict[str, None]()  # in order, each note once
         for name, plan in self.plans.items():
             if isinstance(plan, ValueError):
                 rows.append((name, *["-"] * 6))
                 errors.append(f"{name}: {plan}")
                 continue
             sent = collectives.summary(plan.exchanges or [])
+            absent = "?" if plan.exchanges is None else "0"
             megabytes = [
-                f"{sent[kind]['bytes'] / 1e6:,.0f}" if kind in sent else "0"
+                f"{sent[kind]['bytes'] / 1e6:,.0f}" if kind in sent else absent
                 for kind in ("all-to-all", "all-gather", "all-reduce")
             ]
+            notes |= dict.fromkeys(f"note: {note}" for note in plan.notes)
             total = plan.bytes_per_device["total"]
             fits = {True: "yes", False: "NO", None: "?"}[plan.fits]
             size = "?" if total is None else f"{total / _GIB:.2f}"
             rows.append((name, fits, size, *megabytes, readable_seconds(plan.step_seconds)))
-        return "\n".join([*aligned(rows), *errors])
+        return "\n".join([*aligned(rows), *errors, *notes])
 
 
 def compare_meshes(

@@ -1,8 +1,10 @@
 """Reads rates of saving and restarting from the `timings.jsonl` of a run."""
 
 import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mmt import timings
 from mmt.run import Run
@@ -58,31 +60,46 @@ def read(directory: str | Path) -> MeasuredRun:
     run = Run(directory)
     if not run.directory.is_dir():
         raise ValueError(f"{run.directory}: no such directory{run.nearest()}")
-    rows = timings.read(run)
+    rows = _with_processes(timings.read(run))
     saves = [row for row in rows if "save" in row]
     restarts = [row for row in rows if row.get("read_bytes") and _READING in row["parts"]]
     if not saves or not restarts:
         reason = "no save" if not saves else "no restart: stop it once, and run it again"
         raise ValueError(f"{run.timings} has {reason}")
-    hosts = restarts[-1]["processes"]
     parts = {
         name: statistics.median(row["parts"].get(name, 0.0) for row in restarts)
         for name in restarts[-1]["parts"]
     }
 
     def rate(seconds: str) -> float:
-        return statistics.median(row["bytes"] / hosts / max(row[seconds], 1e-4) for row in saves)
+        return statistics.median(
+            row["bytes"] / row["processes"] / max(row[seconds], 1e-4) for row in saves
+        )
 
     return MeasuredRun(
         run.directory,
-        bytes=statistics.median(row["bytes"] for row in saves) / hosts,
+        bytes=statistics.median(row["bytes"] / row["processes"] for row in saves),
         blocked_rate=rate("blocked"),
         storage_rate=rate("seconds"),
         restore_rate=statistics.median(
-            row["read_bytes"] / hosts / max(row["parts"][_READING], 1e-4) for row in restarts
+            row["read_bytes"] / row["processes"] / max(row["parts"][_READING], 1e-4)
+            for row in restarts
         ),
         restart_seconds=statistics.median(
             row["seconds"] - row["parts"][_READING] for row in restarts
         ),
         parts=parts,
     )
+
+
+def _with_processes(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the rows, each save with the processes of the start before it.
+
+    A run may go on with another number of processes. Saves before the first start had those of it.
+    """
+    processes = next((row["processes"] for row in rows if "processes" in row), 1)
+    complete_rows = []
+    for row in rows:
+        processes = row.get("processes", processes)
+        complete_rows.append({**row, "processes": processes})
+    return complete_rows

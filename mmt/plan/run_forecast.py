@@ -185,10 +185,13 @@ class RunForecast:
 
     @property
     def chip_hours(self) -> float:
-        """Returns the mean chip-hours with failures, those of spare hosts included."""
-        chip = self.plan.machine.chip
-        chips = self.plan.machine.chips + self.failures.spare_hosts * chip.host_chips
-        return self.goodput.mean / HOUR * chips
+        """Returns the mean chip-hours with failures, those of spare hosts included.
+
+        A spare host has as many chips as one of the machine, which may use a part of a host.
+        """
+        machine = self.plan.machine
+        spare_chips = self.failures.spare_hosts * min(machine.chip.host_chips, machine.chips)
+        return self.goodput.mean / HOUR * (machine.chips + spare_chips)
 
     @property
     def energy(self) -> float | None:

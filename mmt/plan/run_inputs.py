@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mmt import config, trainer
+from mmt import config
 from mmt.checkpoint import Policy
 from mmt.data.mixing import Mixing
 from mmt.data.pipeline import train_batches
 from mmt.plan import corpus_sizes, estimate, measured, step_time, topology
-from mmt.plan.compile import AMOUNT, RUN
+from mmt.plan.compile import AMOUNT, with_run
 from mmt.plan.goodput import Failures
 from mmt.plan.run_forecast import RunConditions, RunForecast
 from mmt.system.atomic import write_json
@@ -56,9 +56,7 @@ def forecast(
     if not machine.tpu and machine.chip.flops is None:
         raise ValueError(f"{name}: no forecast for CPUs, whose rates are not known; known, of any "
                          f"size: {', '.join(topology.EXAMPLES[:-1])}")  # fmt: skip
-    config.load([AMOUNT, *files], may_leave_open=True)
-    run = [] if config.binds(trainer.Trainer) else [RUN]
-    config.load([AMOUNT, *run, *files], bindings, may_leave_open=True)
+    config.load([AMOUNT, *with_run(files)], bindings, may_leave_open=True)
     conditions, failures = config.configured(RunConditions)(), config.configured(Failures)()
     run_directory = config.macro("MEASURED")
     measured_run = measured.read(run_directory) if run_directory else None

@@ -83,6 +83,32 @@ def test_a_model_that_routes_by_language_is_planned(monkeypatch, decode):
     assert 0 < planned["work"]["flops"] < by_token["work"]["flops"]
 
 
+@pytest.fixture
+def part_of_a_run(tmp_path):
+    """Returns a file that binds the number of microbatches and of rows, and nothing else."""
+    file = tmp_path / "part.gin"
+    file.write_text("from __gin__ import dynamic_registration\nfrom mmt import train\n"
+                    "train.Trainer.microbatches = 2\nBATCH_SIZE = 6\n")  # fmt: skip
+    return str(file)
+
+
+@pytest.mark.parametrize("finetune", [False, True])
+def test_files_that_bind_a_part_of_the_trainer_get_the_rest(part_of_a_run, finetune):
+    """The added run does not override them."""
+    files = [FILES[1], *["gin_configs/runs/finetune.gin"] * finetune, part_of_a_run]
+    assert compile.with_run(files) == [FILES[0], *files]
+    bindings = ["INITIAL_MODEL_DIR=''"] * finetune
+    made, (rows, *_) = compile.trainer_of(files, bindings, sharding.Layout())
+    assert (made.microbatches, rows) == (2, 6)
+    assert compile.with_run([*FILES, part_of_a_run]) == [*FILES, part_of_a_run]
+
+
+def test_a_teacher_is_an_error_that_names_its_file():
+    files = [FILES[1], "gin_configs/runs/distill.gin"]
+    with pytest.raises(ValueError, match=r"no teacher; omit .*gin_configs/runs/distill.gin"):
+        compile.trainer_of(files, [], sharding.Layout())
+
+
 @pytest.mark.parametrize(
     ("binding", "message"),
     [

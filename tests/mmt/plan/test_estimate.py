@@ -106,6 +106,22 @@ def test_decoding_has_no_days():
     assert result.days is None and result.to_json()["chip_years"] is None
 
 
+def test_decoding_needs_its_parameters_once():
+    """They are 60 % of a chip: gradients would not fit, and there are none."""
+    size = int(0.6 * topology.parse("gpu:1").chip.memory)
+    sizes = {"devices": 1, "parameter_bytes": size, "replicated_bytes": size, "optimizer_bytes": 0,
+             "work": {"flops": 1e9, "bytes": size / 2}, "memory": None}  # fmt: skip
+    assert made("gpu:1", **sizes).fits is False
+    result = made("gpu:1", **sizes, tokens_per_step=None)
+    assert result.fits is None
+    assert result.roofline["memory"] == pytest.approx(1.5 * size / 3350e9)
+    large = made("gpu:1", **sizes | {"parameter_bytes": 2 * size}, tokens_per_step=None)
+    assert large.fits is False
+    assert "meshes/model.gin" in large.notes[0] and "fully_sharded" in large.notes[0]
+    for change in ("remat", "BATCH_SIZE", "microbatches"):  # of training
+        assert change not in large.notes[0]
+
+
 def test_the_answer_has_the_documented_keys():
     row = made().to_json()
     assert set(row["bytes_per_device"]) == {
@@ -132,6 +148,16 @@ def test_comparing_keeps_what_was_refused():
     assert first.split()[:3] == ["data", "yes", "7.50"] and second.startswith("model")
     assert both.table().endswith("model: heads of 12")
     assert both.to_json()["model"] == {"error": "heads of 12"}
+
+
+def test_comparing_tells_unknown_collectives_from_none():
+    """Each note is printed once; a program without collectives receives 0 MB."""
+    unknown = without("memory", "collectives", name="gpu:64")
+    plans = {"data": unknown, "model": unknown, "one": made(collectives=[])}
+    lines = plan.MeshComparison(plans).table().splitlines()
+    assert lines[1].split()[:6] == ["data", "?", "?", "?", "?", "?"]
+    assert lines[3].split()[3:6] == ["0", "0", "0"]
+    assert lines[4:] == ["note: the step time excludes collectives, which are unknown"]
 
 
 @pytest.mark.parametrize(
@@ -173,10 +199,20 @@ def test_a_gpus_plan_is_shapes_and_arithmetic():
     assert products < result.answer["work"]["flops"] < 1.5 * products  # and attention, dots kept
 
 
+def test_the_chosen_mesh_divides_a_microbatch():
+    """32 microbatches of 128 rows have 4 rows each, for 8 devices."""
+    bindings = ["train.Trainer.microbatches=32", "moe.MoeConfig.group_size=256"]
+    result = plan.plan(["gin_configs/models/tiny_moe.gin"], bindings, "gpu:8")
+    assert result.answer["mesh"] == {"data": 4, "model": 2}
+    assert result.notes[0].startswith("mesh chosen: 4 x 2; rows of a microbatch, groups and exp")
+
+
 @pytest.mark.parametrize(
     ("files", "bindings", "message"),
     [
         (["gin_configs/models/tiny.gin"], ["BATCH_SIZE=0"], "BATCH_SIZE"),
+        (["gin_configs/models/tiny_moe.gin"], ["train.Trainer.microbatches=256"],
+         "128 rows does not divide into 256 microbatches"),
         (["gin_configs/meshes/data.gin"], [], "no MODEL"),
         (["gin_configs/models/tiny.gin", "gin_configs/meshes/data_model.gin"],
          ["sharding.device_mesh.axes={'data': 16, 'model': 1}"], "does not f"),

@@ -26,7 +26,7 @@ def write(directory: Path, rows: list[dict]) -> Path:
 
 def test_rates_are_medians_of_a_host(tmp_path):
     """Two hosts write 8 GB together; the first start reads nothing and counts for no restart."""
-    new = start(0, 100.0, 0.0, 0)
+    new = start(0, 100.0, 0.0, 0, 2)
     del new["parts"]["reading the checkpoint"]
     size = 8 * 10**9
     saves = ((10, 4.0), (20, 2.0), (30, 90.0))
@@ -38,6 +38,18 @@ def test_rates_are_medians_of_a_host(tmp_path):
     assert known.restore_rate == pytest.approx((4e9 / 2 + 4e9 / 4) / 2)
     assert known.note(4e10) == f"saving and restarting as measured in {tmp_path / 'run'}"
     assert "4,000.0 MB per host, this one 50,000.0" in known.note(5e10)
+
+
+def test_rates_are_of_the_hosts_that_measured_them(tmp_path):
+    """One host saves 8 GB at 0.8 GB/s; resumed by eight hosts, the run has not saved again."""
+    size = 8 * 10**9
+    rows = [start(0, 30.0, 0.0, 0), save(10, 1.0, 10.0, size), save(20, 1.0, 10.0, size)]
+    rows += [start(20, 30.0, 10.0, size), start(20, 30.0, 10.0, size, 8)]
+    known = measured.read(write(tmp_path / "run", rows))
+    assert (known.bytes, known.storage_rate, known.blocked_rate) == (8e9, 8e8, 8e9)
+    assert known.restore_rate == pytest.approx((8e8 + 1e8) / 2)
+    known = measured.read(write(tmp_path / "run", [*rows, *[save(30, 1.0, 2.0, size)] * 3]))
+    assert (known.bytes, known.storage_rate) == (1e9, 5e8)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from mmt.plan.goodput import Failures
 from mmt.plan.run_forecast import RunConditions, RunForecast, record_bytes
 
 
-def made(answer, **given) -> RunForecast:
-    plan = TopologyPlan(topology.parse("v3:32x32"), answer)
+def made(answer, name: str = "v3:32x32", **given) -> RunForecast:
+    plan = TopologyPlan(topology.parse(name), answer)
     given = {"failures": Failures(runs=10), "interval": 600.0, **given}
     return RunForecast(plan, step_time.forecast(plan), **given)
 
@@ -31,6 +31,13 @@ def test_the_parts_of_a_run_follow_from_each_other(gshard):
     json.dumps(row)
     assert row["money"] == run.money and row["cache"] is None
     assert row["core_years_without_failures"] == 2 * row["chip_years_without_failures"]
+
+
+def test_a_spare_host_is_as_large_as_one_of_the_machine(gshard):
+    """A host with eight GPUs of which one is used needs a spare with one."""
+    for name, chips in (("gpu:1", 2), ("gpu:4", 8), ("gpu:8", 16), ("gpu:16", 24)):
+        run = made(gshard, name)
+        assert run.chip_hours == pytest.approx(run.goodput.mean / 3600 * chips)
 
 
 def test_gshards_published_cost_is_forecast(gshard):

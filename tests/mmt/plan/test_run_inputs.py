@@ -40,6 +40,14 @@ def test_the_command_prints_a_forecast(compiled, tmp_path, capsys):
     assert row["assumptions"]["failures"]["runs"] == 5
 
 
+def test_a_file_that_binds_a_part_of_the_trainer_is_forecast(compiled, tmp_path):
+    """The key of the step needs the whole run, as compiling it does."""
+    file = tmp_path / "part.gin"
+    file.write_text("from __gin__ import dynamic_registration\nfrom mmt import train\n"
+                    "train.Trainer.microbatches = 2\n")  # fmt: skip
+    assert main.main([*RUN, f"--gin_file={file}", "--gin.CORPUS=''"]) == 0
+
+
 def test_a_directory_keeps_the_step_and_gets_the_files(compiled, tmp_path, capsys):
     """Prices and tokens do not compile again; another model does, and nothing is lost."""
     here = [*RUN[:1], "--run", str(tmp_path / "out"), *RUN[2:]]
