@@ -56,8 +56,11 @@ _SCRIPTS = {"Hans": "Hani", "Hant": "Hani", "Jpan": "Hani Hira Kana", "Kore": "H
 _TAG = regex.compile(r"<(/?[A-Za-z][\w:-]*)(?:\s[^<>]*)?/?>")
 _URL = regex.compile(r"(?:https?://|www\.)[^\s<>\"'\p{Pi}\p{Pf}]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _URL_END = regex.compile(r"[\p{P}--[/#&%_@*-]]+$", regex.VERSION1)
-_PLACEHOLDER = regex.compile(
-    r"%(?:\d+\$|\(\w+\))?[-+0]*\d*(?:\.\d+)?[sdifux@](?!\w)|\$?\{\{?\s*[\w.]*\s*\}?\}|\$\w+\$"
+_FORMAT = r"%(?:\d+\$|\(\w+\))?[-+0]*\d*(?:\.\d+)?[sdifux@]"
+_VARIABLE = r"\$?\{\{?\s*[\w.]*\s*\}?\}|\$\w+\$"
+_PLACEHOLDERS = (
+    regex.compile(rf"{_FORMAT}(?![\p{{Latin}}\d_])|{_VARIABLE}"),  # not in '100%ig'
+    regex.compile(rf"{_FORMAT}|{_VARIABLE}"),  # '%sren', with a suffix
 )
 _DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(r"\d+(?:[.,'\u2019\u066b\u066c\u00a0\u202f]\d+)*")
@@ -206,14 +209,19 @@ def urls(context: RuleContext) -> Rule:
 
 
 def placeholders(context: RuleContext) -> Rule:
-    """Drops a pair whose sides differ in placeholders: `%s`, `%1$d`, `%(name)s`, `{name}`."""
+    """Drops a pair whose sides differ in placeholders: `%s`, `%1$d`, `%(name)s`, `{name}`.
 
-    def placeholders_of(text: str) -> Iterator[str]:
+    `%i` before a Latin letter is a placeholder with a suffix, or none, as in '100%ig'. The pair is
+    kept if the sides are equal in either reading.
+    """
+
+    def placeholders_of(pattern: Any, text: str) -> Iterator[str]:
         if "%" in text or "{" in text or "$" in text:
-            for match in _PLACEHOLDER.findall(text):
+            for match in pattern.findall(text):
                 yield regex.sub(r"\s", "", match)
 
-    return _equal("placeholders", placeholders_of)
+    readings = (functools.partial(placeholders_of, pattern) for pattern in _PLACEHOLDERS)
+    return _equal("placeholders", *readings)
 
 
 def numbers(context: RuleContext, *, least: float = 0.5) -> Rule:
@@ -328,15 +336,16 @@ def _sides(pair: Pair) -> tuple[tuple[str, str], tuple[str, str]]:
     return ("source", pair.source), ("target", pair.target)
 
 
-def _equal(reason: str, items_of: Callable[[str], Any]) -> Rule:
-    """Makes the rule that `items_of` gives the same for both sides, in any order."""
+def _equal(reason: str, *readings: Callable[[str], Any]) -> Rule:
+    """Makes the rule that a reading gives the same items for both sides, in any order."""
 
     def rule(pair: Pair) -> Pair | Dropped:
-        source, target = sorted(items_of(pair.source)), sorted(items_of(pair.target))
-        if source != target:
-            detail = f"the source has {_join_or_none(source)}, the target {_join_or_none(target)}"
-            return Dropped(reason, detail)
-        return pair
+        for items_of in readings:
+            source, target = sorted(items_of(pair.source)), sorted(items_of(pair.target))
+            if source == target:
+                return pair
+        detail = f"the source has {_join_or_none(source)}, the target {_join_or_none(target)}"
+        return Dropped(reason, detail)
 
     return rule
 
