@@ -54,7 +54,16 @@ _WRITTEN = regex.compile(r"[^\p{Script=Zyyy}\p{Script=Zinh}\p{Script=Zzzz}]+")
 _SCRIPTS = {"Hans": "Hani", "Hant": "Hani", "Jpan": "Hani Hira Kana", "Kore": "Hang Hani",
             "Hang": "Hang Hani"}  # fmt: skip
 _TAG = regex.compile(r"<(/?[A-Za-z][\w:-]*)(?:\s[^<>]*)?/?>")
-_URL = regex.compile(r"(?:https?://|www\.)[^\s<>\"'\p{Pi}\p{Pf}]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+# What follows a URL without a space: kana, wide punctuation, and letters of these scripts.
+_AFTER_URL = (
+    r"\u3000-\u30ff\uff00-\uffef"
+    r"\p{Han}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
+)
+_DOMAIN_PART = rf"(?:[^\W{_AFTER_URL}]|-)+"
+_URL = regex.compile(
+    rf"(?:https?://|www\.)[^\s<>\"'\p{{Pi}}\p{{Pf}}{_AFTER_URL}]+"
+    rf"|[A-Za-z0-9_.+-]+@{_DOMAIN_PART}(?:\.{_DOMAIN_PART})+"
+)
 _URL_END = regex.compile(r"[\p{P}--[/#&%_@*-]]+$", regex.VERSION1)
 _FORMAT = r"%(?:\d+\$|\(\w+\))?[-+0]*\d*(?:\.\d+)?[sdifux@]"
 _VARIABLE = r"\$?\{\{?\s*[\w.]*\s*\}?\}|\$\w+\$"
