@@ -142,7 +142,7 @@ class TfdsSource(seqio.TfdsDataSource):
         return builder.info.splits
 
     def get_dataset(self, *args: Any, **kwargs: Any) -> tf.data.Dataset:
-        return texts(super().get_dataset(*args, **kwargs), self._set)
+        return texts(super().get_dataset(*args, **kwargs), self._set).filter(_is_visible)
 
     def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
         """Yields the examples in order, in chunks, as arrays of UTF-8 bytes."""
@@ -175,6 +175,13 @@ def texts(dataset: tf.data.Dataset, of: TfdsSet) -> tf.data.Dataset:
 def _read_translation(example: dict, *, name: str, of: TfdsSet) -> dict[str, tf.Tensor]:
     translations = example[name] if name else example
     return {"inputs": translations[of.source], "targets": translations[of.target]}
+
+
+def _is_visible(example: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Returns whether both sides have a visible character, see `text_lines.is_blank`."""
+    blank = r"[\pZ\p{Cc}\p{Cf}]*"
+    sides = tf.stack([example["inputs"], example["targets"]])
+    return ~tf.reduce_any(tf.strings.regex_full_match(sides, blank))
 
 
 def _has_both_languages(example: dict, *, name: str, of: TfdsSet) -> tf.Tensor:

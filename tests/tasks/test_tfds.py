@@ -24,7 +24,7 @@ class TinyPairs(tfds.core.GeneratorBasedBuilder):
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [
         tfds.core.BuilderConfig(name=name)
-        for name in ("plain", "nested", "variable", "monolingual", "unprepared")
+        for name in ("plain", "nested", "variable", "gaps", "monolingual", "unprepared")
     ]
 
     def _info(self):
@@ -35,6 +35,7 @@ class TinyPairs(tfds.core.GeneratorBasedBuilder):
             "variable": tfds.features.FeaturesDict(
                 {"translations": tfds.features.TranslationVariableLanguages()}
             ),
+            "gaps": translation,
             "monolingual": tfds.features.FeaturesDict({"text": tfds.features.Text()}),
             "unprepared": translation,
         }[self.builder_config.name]
@@ -52,6 +53,8 @@ class TinyPairs(tfds.core.GeneratorBasedBuilder):
                 third = {"fr": "lions"} if number % 2 else {}
                 yield number, {"translations": {**both, **third}}
                 yield f"{number} alone", {"translations": {"de": german, "fr": "lions"}}
+            elif self.builder_config.name == "gaps":
+                yield number, {**both, "en": ("", "\u200b ", english)[number % 3]}
             elif self.builder_config.name == "monolingual":
                 yield number, {"text": german}
             else:
@@ -123,6 +126,12 @@ def test_task_and_cache_tokenise_as_our_vocabulary(tmp_path):
     assert (
         build.ensure_cache(CacheConfig(str(tmp_path / "cache"), mixture=mixture.name)) == manifest
     )
+
+
+def test_pairs_without_visible_text_are_left_out():
+    sets = {"deu_Latn": tasks_tfds.TfdsSet("tiny_pairs/gaps:1.0.0", "de", "en")}
+    corpus = tasks_tfds.tfds_corpus("gaps", sets, target="eng_Latn")
+    assert {pair[:2] for pair in corpus.pairs("deu_Latn", "train")} == set(PAIRS[2:30:3])
 
 
 def test_splits_can_be_cut_from_others():

@@ -200,6 +200,7 @@ zipped = functools.partial(gzip.compress, mtime=0)  # the same name of a test at
         ("swh.tsv", "moja\tone\n".encode("utf-16-le"), r"swh\.tsv:1: the source side has a NUL"),
         ("t.en", b"one\ntw\0o\n", r"t\.en:2: the target side has a NUL"),
         ("swh.tsv", b"moja\tone\n\ttwo\n", r"swh\.tsv:2: the source side is empty"),
+        ("swh.tsv", "moja\t\u200b\u200e \n".encode(), r"swh\.tsv:1: the target side is empty"),
         ("swh.tsv", b"moja\t\xc2\xa0\n", r"swh\.tsv:1: the target side is empty"),
         ("test.tsv", b"", r"test\.tsv: no lines"),
     ],
