@@ -53,6 +53,8 @@ _WORD = regex.compile(r"[\w\p{M}]+")
 _WRITTEN = regex.compile(r"[^\p{Script=Zyyy}\p{Script=Zinh}\p{Script=Zzzz}]+")
 _SCRIPTS = {"Hans": "Hani", "Hant": "Hani", "Jpan": "Hani Hira Kana", "Kore": "Hang Hani",
             "Hang": "Hang Hani"}  # fmt: skip
+UNSPACED = {"Hans": 2, "Hant": 2, "Jpan": 2, "Thai": 4, "Laoo": 4, "Khmr": 4, "Mymr": 4,
+            "Tibt": 4}  # characters per word in scripts without spaces  # fmt: skip
 _TAG = regex.compile(r"<(/?[A-Za-z][\w:-]*)(?:\s[^<>]*)?/?>")
 # What follows a URL without a space: kana, wide punctuation, and letters of these scripts.
 _AFTER_URL = (
@@ -188,13 +190,18 @@ def copies(context: RuleContext, *, words: int = 2) -> Rule:
     """Drops a pair whose target equals its source, ignoring case and punctuation.
 
     The source must have at least `words` words, one of them in lower case: names and numbers may be
-    equal.
+    equal. In scripts without case, which do not tell names, it must have twice as many. There, in
+    scripts without spaces, a word has two or four letters, as in `overlap`.
     """
+    unit = UNSPACED.get(context.language[-4:], 0)
 
     def rule(pair: Pair) -> Pair | Dropped:
         words_of_source = normalised(pair.source)
-        is_equal = words_of_source == normalised(pair.target)
-        if is_equal and len(words_of_source) >= words and not _is_names(pair.source):
+        if words_of_source != normalised(pair.target):
+            return pair
+        has_lower = any(word[0].islower() for word in _WORD.findall(pair.source))
+        is_sentence = has_lower and len(words_of_source) >= words
+        if is_sentence or _count_uncased(pair.source, unit) >= 2 * words:
             return Dropped("copies", "the target equals the source")
         return pair
 
@@ -384,5 +391,7 @@ def _numbers(pattern: re.Pattern[str], text: str) -> Counter[str]:
     return Counter(map(digits, pattern.findall(text)))
 
 
-def _is_names(line: str) -> bool:
-    return not any(word[0].islower() for word in _WORD.findall(line))
+def _count_uncased(line: str, unit: int) -> float:
+    """Returns the number of words without case; a word has `unit` letters if that is not 0."""
+    starts = line if unit else [word[0] for word in _WORD.findall(line)]
+    return sum(unicodedata.category(letter) == "Lo" for letter in starts) / (unit or 1)

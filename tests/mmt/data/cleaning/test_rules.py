@@ -96,6 +96,23 @@ def test_good_pairs_are_kept(rule, source, target):
 
 
 @pytest.mark.parametrize(
+    ("code", "sentence", "name"),
+    [
+        ("mar_Deva", "आज मौसम बहुत अच्छा है", "नरेंद्र मोदी"),
+        ("yue_Hant", "今天天氣很好,我們出去玩吧", "諸葛亮"),
+        ("yue_Hant", "請插入USB裝置然後重新啟動", "USB"),
+        ("yue_Hant", "我們在2024年3月12日出發", "2024年3月12日 10:30 - 12:00"),
+        ("tha_Thai", "วันนี้อากาศดีมากเราออกไปเที่ยวกัน", "กรุงเทพ"),
+        ("fas_Arab", "امروز هوا بسیار خوب است", "تهران"),
+        ("deu_Latn", "heute ist es schön", "Angela Merkel"),
+    ],
+)
+def test_copies_are_dropped_in_every_script_but_names_are_kept(code, sentence, name):
+    assert judged("copies", sentence, f"{sentence}!", code) == "copies"
+    assert judged("copies", name, name, code) is None
+
+
+@pytest.mark.parametrize(
     ("code", "native", "other"),
     [
         ("jpn_Jpan", "ここはカフェと学校です", "여기는 학교입니다"),
