@@ -14,6 +14,7 @@ import optax.contrib
 from jaxtyping import Array
 
 _MIN_MATRIX_SIDE = 32  # of a matrix that Muon updates
+_TABLES = {"router", "router_bias", "gate", "relative_bias"}  # names of parameters or modules
 
 
 def init(optimizer: optax.GradientTransformation, stacked: Any, params: Any) -> Any:
@@ -21,7 +22,7 @@ def init(optimizer: optax.GradientTransformation, stacked: Any, params: Any) -> 
 
     stacked: for every parameter, the number of its leading axes that index layers or experts.
     """
-    return _apply_to_each(optimizer.init, stacked, params)
+    return _apply_to_each(optimizer, "init", stacked, params)
 
 
 def update(
@@ -33,19 +34,23 @@ def update(
     params: Any,
 ) -> tuple[Any, Any]:
     """Returns (updates, state) of the optimizer, applied to each layer and expert by itself."""
-    results = _apply_to_each(optimizer.update, stacked, gradients, state, params)
+    results = _apply_to_each(optimizer, "update", stacked, gradients, state, params)
     updates, state = (jax.tree.map(lambda _, pair, i=i: pair[i], params, results) for i in range(2))
     return updates, state
 
 
-def _apply_to_each(function: Callable[..., Any], stacked: Any, *trees: Any) -> Any:
-    def apply(axes: int, *leaves: Any) -> Any:
-        batched = function
+def _apply_to_each(
+    optimizer: optax.GradientTransformation, method: str, stacked: Any, *trees: Any
+) -> Any:
+    def apply(path: Any, axes: int, *leaves: Any) -> Any:
+        is_table = not _TABLES.isdisjoint(key.key for key in path)
+        used = optimizer.tables if is_table and isinstance(optimizer, _Muon) else optimizer
+        batched = getattr(used, method)
         for _ in range(axes):
             batched = jax.vmap(batched)
         return batched(*leaves)
 
-    return jax.tree.map(apply, stacked, *trees)
+    return jax.tree_util.tree_map_with_path(apply, stacked, *trees)
 
 
 def relative_adam(
@@ -75,9 +80,9 @@ def muon(
     """Returns Muon for the matrices inside the layers, and `others` for all other parameters.
 
     Muon (Jordan et al. 2024) orthogonalises the momentum of a matrix. An optimizer sees
-    one parameter of one layer and expert at a time. Its shape decides:
-      two axes: a matrix, unless an axis is of the vocabulary or shorter than 32 (routers, position
-        biases);
+    one parameter of one layer and expert at a time. Routers, gates and position biases are no
+    matrices, by their names. Of others the shape decides:
+      two axes: a matrix, unless an axis is of the vocabulary or shorter than 32;
       three axes: attention. [embed heads kv] is the matrix from embed to heads * kv, and [heads kv
         embed] the matrix from heads * kv to embed.
 
@@ -93,10 +98,24 @@ def muon(
             lambda x: muon_axes(x.shape, vocab_size), params
         ),
     )  # fmt: skip
-    return optax.partition(
-        {True: matrices, False: others},
-        lambda params: jax.tree.map(lambda x: muon_axes(x.shape, vocab_size) is not None, params),
-    )
+
+    def partitioned(is_matrix: Callable[[Array], bool]) -> optax.GradientTransformation:
+        return optax.partition(
+            {True: matrices, False: others}, lambda params: jax.tree.map(is_matrix, params)
+        )
+
+    muon = _Muon(*partitioned(lambda x: muon_axes(x.shape, vocab_size) is not None))
+    muon.tables = partitioned(lambda x: False)
+    return muon
+
+
+class _Muon(optax.GradientTransformation):
+    """Muon for parameters whose shape decides; `tables` is the optimizer of the others.
+
+    Both have the same structure of state.
+    """
+
+    tables: optax.GradientTransformation
 
 
 def muon_axes(

@@ -13,7 +13,7 @@ from pathlib import Path
 import seqio
 
 import tasks
-from mmt.data import cache, corpora, mixing
+from mmt.data import cache, corpora, mixing, recipe
 from mmt.data import vocabulary as vocab
 from mmt.data.cache.manifest import Manifest, read_manifest
 from mmt.data.cleaning import provenance
@@ -138,13 +138,14 @@ def _register_mixture(config: CacheConfig) -> Mixture:
         _import(config.module)
     if not config.corpus:
         return by_name.find(config.mixture)
-    corpus = corpora.load(config.corpus).for_mixture(config.mixture)
+    corpus, components = recipe.select(corpora.load(config.corpus), config.mixture)
     vocabularies: tasks.Vocabularies = config.vocab_size or tasks.VOCABULARY_SIZE
     if config.vocabulary_from:
         vocabularies = Run(config.vocabulary_from).vocabularies()
     elif config.target_vocab_size:
         vocabularies = (config.vocab_size or tasks.VOCABULARY_SIZE, config.target_vocab_size)
-    if config.mixture in monolingual.mixture_names(corpus):
+    has_text = any(map(mixing.is_monolingual, components))
+    if has_text or config.mixture in monolingual.mixture_names(corpus):
         mixtures = monolingual.register(corpus, vocabularies=vocabularies)
         return mixtures.get(config.mixture) or by_name.find(config.mixture)
     mixture = tasks.register(corpus, vocabularies=vocabularies)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import seqio
 import tensorflow as tf
+import tensorflow_datasets as tfds
 
 import tasks
 from mmt import languages
@@ -77,9 +78,15 @@ def tfds_corpus(name: str, sets: Mapping[str, TfdsSet], *, target: str) -> "Tfds
 
 @dataclass(frozen=True)
 class TfdsCorpus(corpora.Corpus):
-    """A corpus whose pairs TFDS stores: `files` is empty, and `root` is only a label."""
+    """A corpus whose pairs TFDS stores: `files` is empty, and `root` is only a label.
+
+    Attributes:
+      sets: FLORES code of the source -> its set.
+      counted: (language, split) -> pairs, of splits that had to be read to be counted.
+    """
 
     sets: Mapping[str, TfdsSet] = field(default_factory=dict)
+    counted: dict[tuple[str, str], int] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -126,10 +133,16 @@ class TfdsSource(seqio.TfdsDataSource):
         return tuple(split for split in corpora.SPLITS if split in present)
 
     def num_input_examples(self, split: str) -> int:
+        """Returns the pairs of a split; those of a set with several languages are read once."""
         if split in self._set.counts:
             return self._set.counts[split]
         self._prepared()
-        return super().num_input_examples(split)
+        if not _is_multilingual(self.tfds_dataset.info.features):
+            return super().num_input_examples(split)
+        counted, key = self.corpus.counted, (self.language, split)
+        if key not in counted:
+            counted[key] = sum(1 for _ in self.get_dataset(split, shuffle=False))
+        return counted[key]
 
     def _prepared(self) -> Any:
         """Returns TFDS's splits of the set. Raises ValueError if the set is not prepared."""
@@ -142,7 +155,7 @@ class TfdsSource(seqio.TfdsDataSource):
         return builder.info.splits
 
     def get_dataset(self, *args: Any, **kwargs: Any) -> tf.data.Dataset:
-        return texts(super().get_dataset(*args, **kwargs), self._set)
+        return texts(super().get_dataset(*args, **kwargs), self._set).filter(_is_visible)
 
     def chunks(self, split: str) -> Iterator[dict[str, np.ndarray]]:
         """Yields the examples in order, in chunks, as arrays of UTF-8 bytes."""
@@ -172,9 +185,23 @@ def texts(dataset: tf.data.Dataset, of: TfdsSet) -> tf.data.Dataset:
     )
 
 
+def _is_multilingual(features: tfds.features.FeatureConnector) -> bool:
+    """Returns whether examples may lack a language, so that TFDS's sizes are those of all pairs."""
+    variable = tfds.features.TranslationVariableLanguages
+    nested = features.values() if isinstance(features, tfds.features.FeaturesDict) else ()
+    return isinstance(features, variable) or any(isinstance(one, variable) for one in nested)
+
+
 def _read_translation(example: dict, *, name: str, of: TfdsSet) -> dict[str, tf.Tensor]:
     translations = example[name] if name else example
     return {"inputs": translations[of.source], "targets": translations[of.target]}
+
+
+def _is_visible(example: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Returns whether both sides have a visible character, see `text_lines.is_blank`."""
+    blank = r"[\pZ\p{Cc}\p{Cf}]*"
+    sides = tf.stack([example["inputs"], example["targets"]])
+    return ~tf.reduce_any(tf.strings.regex_full_match(sides, blank))
 
 
 def _has_both_languages(example: dict, *, name: str, of: TfdsSet) -> tf.Tensor:

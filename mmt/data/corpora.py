@@ -91,11 +91,6 @@ class Corpus:
         """
         return replace(self, reverse=not self.reverse)
 
-    def for_mixture(self, mixture: str) -> "Corpus":
-        """Returns the corpus, or for a mixture such as `my_corpus_from_eng` the reversed corpus."""
-        is_reverse = mixture.endswith(f"_from_{self.target.split('_')[0]}")
-        return self if is_reverse == self.reverse else self.reversed()
-
     @property
     def languages(self) -> tuple[str, ...]:
         """Returns the source languages as sorted FLORES codes: those to train on, if any."""

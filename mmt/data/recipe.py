@@ -5,17 +5,21 @@ Configs name this module `recipe`: `recipe.CacheConfig`, in older configs `recip
 
 import dataclasses
 import hashlib
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from mmt.data import cache, corpora
+from mmt.data import cache, corpora, mixing
 from mmt.data import vocabulary as vocab
 from mmt.data.cache import origins
 from mmt.data.cache.manifest import Manifest
 from mmt.data.entries import MONOLINGUAL
 from mmt.run import Run
 from mmt.system.data_root import data_root
+
+_CODE = "[a-z]{3}_[A-Z][a-z]{3}"  # of FLORES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,14 +122,10 @@ class CacheConfig:
         elif not self.corpus:
             return  # the names of a module's tasks are known when the cache is built
         else:
-            corpus = corpora.load(self.corpus).for_mixture(self.mixture)
-            codes = {"train": corpus.languages}
-            if self.mixture.endswith(("_monolingual", "_mixed")):
-                codes[MONOLINGUAL] = corpus.monolingual
+            corpus, components = select(corpora.load(self.corpus), self.mixture)
             table = tuple(
                 (code, name)
-                for split in codes
-                for code in codes[split]
+                for code, split in components.values()
                 for name in corpus.entries(code, split)
             )
         origins.check_corpora(names, [name for _, name in table])
@@ -134,6 +134,38 @@ class CacheConfig:
 
 
 Recipe = CacheConfig  # the name in older configs
+
+
+class Selection(NamedTuple):
+    """What a mixture or task reads: `corpus`, reversed if sources are in its target language, and
+    `components`, each a language and split of it: 'deu_Latn' -> ('deu_Latn', 'train').
+    """
+
+    corpus: corpora.Corpus
+    components: Mapping[str, tuple[str, str]]
+
+
+def select(corpus: corpora.Corpus, name: str) -> Selection:
+    """Returns what a mixture or task of a corpus reads; all pairs if it has another name.
+
+    `x_to_eng` are pairs, `x_from_eng` the same in the reverse direction, `x_monolingual` text
+    without pairs, `x_mixed` both. Tasks have one language: `x_deu_Latn_to_eng`,
+    `x_eng_to_deu_Latn`, `x_deu_Latn_monolingual`.
+    """
+    target, end = corpus.target.split("_")[0], name.removeprefix(corpus.name)
+    reverse = re.search(rf"_(?:from_{target}|{target}_to_({_CODE}))$", end)
+    forward = re.search(rf"(?:_({_CODE}))?_(?:to_{target}|monolingual)$", end)
+    if corpus.reverse != bool(reverse):
+        corpus = corpus.reversed()
+    components = {}
+    if not end.endswith("_monolingual"):
+        components = {code: (code, "train") for code in corpus.languages}
+    if end.endswith(("_monolingual", "_mixed")):
+        components |= {mixing.monolingual(code): (code, MONOLINGUAL) for code in corpus.monolingual}
+    match = reverse or forward
+    if match and match[1]:
+        components = {key: part for key, part in components.items() if part[0] == match[1]}
+    return Selection(corpus, components)
 
 
 def default_directory(

@@ -6,12 +6,14 @@ the file and, if possible, the line.
 
 import codecs
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mmt.system import compression
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_INVISIBLE = {"Zs", "Zl", "Zp", "Cc", "Cf"}  # categories of Unicode
 LONGEST = 1 << 24  # most bytes of a line: a file without line feeds must not fill the memory
 
 
@@ -69,6 +71,15 @@ def one_line(text: str) -> bool:
     (True, False)
     """
     return not _CONTROL.search(text)
+
+
+def is_blank(text: str) -> bool:
+    """Returns whether a text has no visible character, only spaces, controls and formats.
+
+    >>> is_blank("\N{ZERO WIDTH SPACE} "), is_blank(".")
+    (True, False)
+    """
+    return all(unicodedata.category(character) in _INVISIBLE for character in text)
 
 
 def _raw(chunks: Iterable[bytes], path: Path | str, first: int) -> Iterator[bytes]:

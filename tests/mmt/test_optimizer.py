@@ -90,6 +90,31 @@ def test_muon_orthogonalises_each_layers_matrix_and_leaves_tables_to_others():
         np.testing.assert_allclose(updates[name], alone, rtol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("path", "shape"),
+    [
+        (("blocks", "mlp", "router"), (2, 64, 32)),  # of 32 experts
+        (("blocks", "mlp", "router_bias"), (2, 32, 32)),
+        (("blocks", "mlp", "gate"), (2, 64, 48)),
+        (("relative_bias", "embedding"), (32, 64)),  # of 64 heads
+    ],
+)
+def test_muon_leaves_routers_and_position_biases_of_any_size_to_others(path, shape):
+    random = np.random.default_rng(0)
+    value, gradient = (jnp.asarray(random.normal(size=shape), jnp.float32) for _ in range(2))
+    params, gradients, stacked, narrow_params = (
+        functools.reduce(lambda tree, key: {key: tree}, reversed(path), leaf)
+        for leaf in (value, gradient, len(shape) - 2, jnp.zeros((*shape[:-1], 8)))
+    )
+    muon = optimizer.muon(1.0, others=optax.adam(0.5), vocab_size=500)
+    state = optimizer.init(muon, stacked, params)
+    updates, _ = optimizer.update(muon, stacked, gradients=gradients, state=state, params=params)
+    alone, _ = optax.adam(0.5).update(gradient, optax.adam(0.5).init(value))
+    np.testing.assert_allclose(jax.tree.leaves(updates)[0], alone, rtol=1e-4)
+    narrow = optimizer.init(muon, stacked, narrow_params)  # decided by its shape, in old runs too
+    assert jax.tree.structure(state) == jax.tree.structure(narrow)
+
+
 def test_relative_adam_is_adam_times_the_size_of_a_parameter():
     random = np.random.default_rng(0)
     params = {"embedding": random.normal(size=(40, 8)), "wi": random.normal(size=(8, 16)) / 16,

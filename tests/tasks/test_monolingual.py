@@ -293,6 +293,25 @@ def test_the_other_way_each_language_has_its_tag(made):
             assert vocabulary.decode(records[i]["targets"].tolist()) == pair.source
 
 
+@pytest.mark.parametrize(
+    ("task", "component", "source"),
+    [
+        ("deu_Latn_to_eng", "deu_Latn", ""),
+        ("eng_to_deu_Latn", "deu_Latn", "eng_Latn"),
+        ("eng_Latn_monolingual", "eng_Latn.monolingual", ""),
+    ],
+)
+def test_the_cache_of_one_task_has_its_language(tmp_path, monkeypatch, task, component, source):
+    monkeypatch.setenv("MMT_DATA", str(tmp_path / "data"))
+    folder = write_corpus(tmp_path / "one", name=f"one{task[0]}")
+    cache_config = CacheConfig(str(tmp_path / "c"), f"one{task[0]}_{task}", str(folder), "", 400)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        manifest = build.ensure_cache(cache_config)
+    assert cache_config.present()
+    assert (manifest.languages, manifest.source) == ((component,), source)
+
+
 def test_faulty_settings_are_named(made, tmp_path, monkeypatch):
     monkeypatch.setenv("MMT_DATA", str(tmp_path))
     corpus, opened = made

@@ -8,6 +8,7 @@ pytest.importorskip("seqio")
 import seqio
 import tensorflow_datasets as tfds
 
+import tasks
 from mmt import languages
 from mmt.data import cache, vocabulary
 from mmt.data.recipe import CacheConfig
@@ -24,7 +25,7 @@ class TinyPairs(tfds.core.GeneratorBasedBuilder):
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [
         tfds.core.BuilderConfig(name=name)
-        for name in ("plain", "nested", "variable", "monolingual", "unprepared")
+        for name in ("plain", "nested", "variable", "gaps", "monolingual", "unprepared")
     ]
 
     def _info(self):
@@ -35,6 +36,7 @@ class TinyPairs(tfds.core.GeneratorBasedBuilder):
             "variable": tfds.features.FeaturesDict(
                 {"translations": tfds.features.TranslationVariableLanguages()}
             ),
+            "gaps": translation,
             "monolingual": tfds.features.FeaturesDict({"text": tfds.features.Text()}),
             "unprepared": translation,
         }[self.builder_config.name]
@@ -49,9 +51,11 @@ class TinyPairs(tfds.core.GeneratorBasedBuilder):
             if self.builder_config.name == "nested":
                 yield number, {"translation": both, "id": number}
             elif self.builder_config.name == "variable":
-                third = {"fr": "lions"} if number % 2 else {}
+                third = {"fr": "lions"} if number % 3 == 0 else {}
                 yield number, {"translations": {**both, **third}}
                 yield f"{number} alone", {"translations": {"de": german, "fr": "lions"}}
+            elif self.builder_config.name == "gaps":
+                yield number, {**both, "en": ("", "\u200b ", english)[number % 3]}
             elif self.builder_config.name == "monolingual":
                 yield number, {"text": german}
             else:
@@ -97,6 +101,7 @@ def test_every_shape_of_translations_becomes_inputs_and_targets(shape):
             for example in task.source.get_dataset(split, shuffle=False).as_numpy_iterator()
         }
         assert read == set(pairs)
+        assert task.num_input_examples(split) == len(pairs)
 
 
 def test_task_and_cache_tokenise_as_our_vocabulary(tmp_path):
@@ -123,6 +128,32 @@ def test_task_and_cache_tokenise_as_our_vocabulary(tmp_path):
     assert (
         build.ensure_cache(CacheConfig(str(tmp_path / "cache"), mixture=mixture.name)) == manifest
     )
+
+
+def test_rates_of_a_set_of_several_languages_follow_their_own_pairs(monkeypatch):
+    sets = {
+        code: tasks_tfds.TfdsSet("tiny_pairs/variable:1.0.0", name, "en")
+        for code, name in (("deu_Latn", "de"), ("fra_Latn", "fr"))
+    }
+    corpus = tasks_tfds.tfds_corpus("several", sets, target="eng_Latn")
+    reads, get_dataset = [], tasks_tfds.TfdsSource.get_dataset
+    monkeypatch.setattr(
+        tasks_tfds.TfdsSource, "get_dataset",
+        lambda self, *args, **kwargs: (reads.append(1), get_dataset(self, *args, **kwargs))[1],
+    )  # fmt: skip
+    mixture = tasks.register(
+        corpus, vocabularies=PIECES, temperature=1.0, source=tasks_tfds.TfdsSource
+    )
+    several = seqio.get_mixture_or_task(mixture.name)
+    rates = {task.source.language: several.get_rate(task) for task in several.tasks}
+    assert rates["deu_Latn"] / rates["fra_Latn"] == pytest.approx(30 / 10)
+    assert corpus.count("deu_Latn", "train") == 30 and len(reads) == 2  # each language once
+
+
+def test_pairs_without_visible_text_are_left_out():
+    sets = {"deu_Latn": tasks_tfds.TfdsSet("tiny_pairs/gaps:1.0.0", "de", "en")}
+    corpus = tasks_tfds.tfds_corpus("gaps", sets, target="eng_Latn")
+    assert {pair[:2] for pair in corpus.pairs("deu_Latn", "train")} == set(PAIRS[2:30:3])
 
 
 def test_splits_can_be_cut_from_others():

@@ -168,7 +168,7 @@ def _encode_block(
     fault = None
     for inputs, targets, *origin in work() if callable(work) else work:
         if message := _find_fault((inputs, targets), manifest, mixing.is_monolingual(key[1])):
-            fault = len(encoded), message
+            fault = len(encoded), "".join(f"{name}: " for name in origin[:1]) + message
             break
         encoded.append(records.encode(inputs, targets, language))
         lengths.append((len(inputs), len(targets)))
@@ -214,7 +214,9 @@ def _find_fault(example: tuple[records.Ids, records.Ids], manifest: Manifest, te
                 return "monolingual text has a source"
             continue
         if not len(ids):
-            return f"the {side} has no tokens"
+            return (
+                f"the {side} has no tokens; `mmt data prepare` removes pairs without visible text"
+            )
         if min(ids) < 0 or max(ids) >= size:
             return (
                 f"the {side} has the ids {min(ids)} ... {max(ids)}, "

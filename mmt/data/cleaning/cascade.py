@@ -19,6 +19,7 @@ from mmt.data.cleaning.rulebook import Rulebook, Settings
 from mmt.data.cleaning.rules import Dropped, RuleContext
 from mmt.data.corpora import Corpus
 from mmt.data.pair import SPLITS, Pair
+from mmt.system import text_lines
 
 EXAMPLES = 5
 _SHOWN = 240  # characters of an example's side
@@ -49,8 +50,8 @@ class Cleaner:
     def __call__(self, pair: Pair) -> Outcome:
         """Returns the kept pair, or the reason for dropping it.
 
-        An empty side is always dropped, and a side with a NUL, which readers refuse, that no rule
-        has removed.
+        A side without a visible character is always dropped. So is a side with a NUL, which readers
+        refuse, if no rule has removed it.
         """
         changed: list[str] = []
         dropped = _empty(pair)
@@ -256,7 +257,7 @@ def explain(
 
 def _empty(pair: Pair) -> Dropped | None:
     for side, text in (("source", pair.source), ("target", pair.target)):
-        if not text or text.isspace():
+        if text_lines.is_blank(text):
             return Dropped("empty", f"the {side} is empty")
     return None
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mmt.data.cache.origins import OVERLAP
-from mmt.data.cleaning.rules import Dropped, Rule, RuleContext, normalised
+from mmt.data.cleaning.rules import UNSPACED, Dropped, Rule, RuleContext, normalised
 from mmt.data.pair import Pair
 
 JUDGED = 20  # characters of the longer side; ratios of shorter pairs vary too much
@@ -98,7 +98,7 @@ class TestSetOverlap:
         self._words, self._names = words, list(tests)
         self._sides = []
         for side, code in (("source", source), ("target", target)):
-            unit = _UNSPACED.get(code[-4:], 0)
+            unit = UNSPACED.get(code[-4:], 0)
             indexes = [
                 (name, _index(tuple(by_language[code]), words, unit))
                 for name, by_language in tests.items()
@@ -270,18 +270,12 @@ def _median(counts: Mapping[int, int]) -> int:
     return 0
 
 
-# Characters per word in scripts without spaces.
-_UNSPACED = {
-    "Hans": 2, "Hant": 2, "Jpan": 2, "Thai": 4, "Laoo": 4, "Khmr": 4, "Mymr": 4, "Tibt": 4,
-}  # fmt: skip
-
-
 def _ngrams(line: str, order: int, unit: int) -> tuple[int, list[int]]:
     """Returns the hashes of a line (0 without words) and of its n-grams, valid in one process."""
     words: Sequence[str] = normalised(line)
-    line_hash = hash(words) if words else 0
-    if unit:
+    if unit:  # without spaces, punctuation alone separates words
         words, order = "".join(words), order * unit
+    line_hash = hash(words) if words else 0
     return line_hash, [hash(words[i : i + order]) for i in range(len(words) - order + 1)]
 
 

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from mmt.data.cleaning.rules import normalised
+from mmt.data.cleaning.rules import UNSPACED, normalised
 from mmt.data.corpora import EMBEDDED, Corpus, check_place, load
 from mmt.data.pair import SPLITS, Pair
 from mmt.system.atomic import write_bytes
@@ -49,7 +49,7 @@ def hold_out(path: str | Path, sizes: Sizes, *, processes: int = 1) -> dict[str,
     _check(corpus, file, text, sizes)
     languages = sorted(corpus.files["train"])
     taken = frozenset(
-        _hash(pair.target)
+        _hash(pair.target, corpus.target)
         for split in SPLITS[1:]
         for code in corpus.files[split]
         for pair in corpus.pairs(code, split)
@@ -128,7 +128,7 @@ def _select(
         read += 1
         if pair.back_translated or not _is_row(pair) or not normalised(pair.target):
             continue  # without words, the rule `overlap` does not find it
-        if (value := _hash(pair.target)) not in taken:
+        if (value := _hash(pair.target, corpus.target)) not in taken:
             rank, split = _place(value, sizes)
             least[split].add(rank, pair)
     advance(1)
@@ -140,9 +140,10 @@ def _is_row(pair: Pair) -> bool:
     return not any(c in side for side in (pair.source, pair.target) for c in "\t\n\r")
 
 
-def _hash(target: str) -> int:
-    """Returns 64 bits; equal for lines that differ only in case and punctuation."""
-    digest = hashlib.blake2b(" ".join(normalised(target)).encode(), digest_size=8)
+def _hash(target: str, code: str) -> int:
+    """Returns 64 bits; equal for lines that are equal for the rule `overlap`."""
+    space = "" if code[-4:] in UNSPACED else " "
+    digest = hashlib.blake2b(space.join(normalised(target)).encode(), digest_size=8)
     return int.from_bytes(digest.digest())
 
 

@@ -53,11 +53,25 @@ _WORD = regex.compile(r"[\w\p{M}]+")
 _WRITTEN = regex.compile(r"[^\p{Script=Zyyy}\p{Script=Zinh}\p{Script=Zzzz}]+")
 _SCRIPTS = {"Hans": "Hani", "Hant": "Hani", "Jpan": "Hani Hira Kana", "Kore": "Hang Hani",
             "Hang": "Hang Hani"}  # fmt: skip
+UNSPACED = {"Hans": 2, "Hant": 2, "Jpan": 2, "Thai": 4, "Laoo": 4, "Khmr": 4, "Mymr": 4,
+            "Tibt": 4}  # characters per word in scripts without spaces  # fmt: skip
 _TAG = regex.compile(r"<(/?[A-Za-z][\w:-]*)(?:\s[^<>]*)?/?>")
-_URL = regex.compile(r"(?:https?://|www\.)[^\s<>\"'\p{Pi}\p{Pf}]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+# What follows a URL without a space: kana, wide punctuation, and letters of these scripts.
+_AFTER_URL = (
+    r"\u3000-\u30ff\uff00-\uffef"
+    r"\p{Han}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}"
+)
+_DOMAIN_PART = rf"(?:[^\W{_AFTER_URL}]|-)+"
+_URL = regex.compile(
+    rf"(?:https?://|www\.)[^\s<>\"'\p{{Pi}}\p{{Pf}}{_AFTER_URL}]+"
+    rf"|[A-Za-z0-9_.+-]+@{_DOMAIN_PART}(?:\.{_DOMAIN_PART})+"
+)
 _URL_END = regex.compile(r"[\p{P}--[/#&%_@*-]]+$", regex.VERSION1)
-_PLACEHOLDER = regex.compile(
-    r"%(?:\d+\$|\(\w+\))?[-+0]*\d*(?:\.\d+)?[sdifux@](?!\w)|\$?\{\{?\s*[\w.]*\s*\}?\}|\$\w+\$"
+_FORMAT = r"%(?:\d+\$|\(\w+\))?[-+0]*\d*(?:\.\d+)?[sdifux@]"
+_VARIABLE = r"\$?\{\{?\s*[\w.]*\s*\}?\}|\$\w+\$"
+_PLACEHOLDERS = (
+    regex.compile(rf"{_FORMAT}(?![\p{{Latin}}\d_])|{_VARIABLE}"),  # not in '100%ig'
+    regex.compile(rf"{_FORMAT}|{_VARIABLE}"),  # '%sren', with a suffix
 )
 _DIGITS = re.compile(r"\d+")
 _NUMBER = re.compile(r"\d+(?:[.,'\u2019\u066b\u066c\u00a0\u202f]\d+)*")
@@ -176,13 +190,18 @@ def copies(context: RuleContext, *, words: int = 2) -> Rule:
     """Drops a pair whose target equals its source, ignoring case and punctuation.
 
     The source must have at least `words` words, one of them in lower case: names and numbers may be
-    equal.
+    equal. In scripts without case, which do not tell names, it must have twice as many. There, in
+    scripts without spaces, a word has two or four letters, as in `overlap`.
     """
+    unit = UNSPACED.get(context.language[-4:], 0)
 
     def rule(pair: Pair) -> Pair | Dropped:
         words_of_source = normalised(pair.source)
-        is_equal = words_of_source == normalised(pair.target)
-        if is_equal and len(words_of_source) >= words and not _is_names(pair.source):
+        if words_of_source != normalised(pair.target):
+            return pair
+        has_lower = any(word[0].islower() for word in _WORD.findall(pair.source))
+        is_sentence = has_lower and len(words_of_source) >= words
+        if is_sentence or _count_uncased(pair.source, unit) >= 2 * words:
             return Dropped("copies", "the target equals the source")
         return pair
 
@@ -206,14 +225,19 @@ def urls(context: RuleContext) -> Rule:
 
 
 def placeholders(context: RuleContext) -> Rule:
-    """Drops a pair whose sides differ in placeholders: `%s`, `%1$d`, `%(name)s`, `{name}`."""
+    """Drops a pair whose sides differ in placeholders: `%s`, `%1$d`, `%(name)s`, `{name}`.
 
-    def placeholders_of(text: str) -> Iterator[str]:
+    `%i` before a Latin letter is a placeholder with a suffix, or none, as in '100%ig'. The pair is
+    kept if the sides are equal in either reading.
+    """
+
+    def placeholders_of(pattern: Any, text: str) -> Iterator[str]:
         if "%" in text or "{" in text or "$" in text:
-            for match in _PLACEHOLDER.findall(text):
+            for match in pattern.findall(text):
                 yield regex.sub(r"\s", "", match)
 
-    return _equal("placeholders", placeholders_of)
+    readings = (functools.partial(placeholders_of, pattern) for pattern in _PLACEHOLDERS)
+    return _equal("placeholders", *readings)
 
 
 def numbers(context: RuleContext, *, least: float = 0.5) -> Rule:
@@ -328,15 +352,16 @@ def _sides(pair: Pair) -> tuple[tuple[str, str], tuple[str, str]]:
     return ("source", pair.source), ("target", pair.target)
 
 
-def _equal(reason: str, items_of: Callable[[str], Any]) -> Rule:
-    """Makes the rule that `items_of` gives the same for both sides, in any order."""
+def _equal(reason: str, *readings: Callable[[str], Any]) -> Rule:
+    """Makes the rule that a reading gives the same items for both sides, in any order."""
 
     def rule(pair: Pair) -> Pair | Dropped:
-        source, target = sorted(items_of(pair.source)), sorted(items_of(pair.target))
-        if source != target:
-            detail = f"the source has {_join_or_none(source)}, the target {_join_or_none(target)}"
-            return Dropped(reason, detail)
-        return pair
+        for items_of in readings:
+            source, target = sorted(items_of(pair.source)), sorted(items_of(pair.target))
+            if source == target:
+                return pair
+        detail = f"the source has {_join_or_none(source)}, the target {_join_or_none(target)}"
+        return Dropped(reason, detail)
 
     return rule
 
@@ -366,5 +391,7 @@ def _numbers(pattern: re.Pattern[str], text: str) -> Counter[str]:
     return Counter(map(digits, pattern.findall(text)))
 
 
-def _is_names(line: str) -> bool:
-    return not any(word[0].islower() for word in _WORD.findall(line))
+def _count_uncased(line: str, unit: int) -> float:
+    """Returns the number of words without case; a word has `unit` letters if that is not 0."""
+    starts = line if unit else [word[0] for word in _WORD.findall(line)]
+    return sum(unicodedata.category(letter) == "Lo" for letter in starts) / (unit or 1)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Int32
 
 from mmt import languages
-from mmt.data import ledger, mixing
+from mmt.data import ledger, mixing, recipe
 from mmt.data.cache import Cache, open_cache
 from mmt.data.cache.manifest import Manifest
 from mmt.data.cache.records import RecordReader
@@ -134,12 +134,11 @@ def _notes(batches: TrainBatches, steps: int) -> tuple[str, ...]:
 def open_source(source: str, mixture: str = "") -> Cache:
     """Opens the cache in the directory `source`, or returns an estimated cache of a corpus.
 
-    A corpus is a description, its folder or 'cldr'. The estimated cache has monolingual text if
-    `mixture` is the name of a mixture with such text (`tasks.monolingual`), and pairs from the
-    target if it is that of the reversed corpus (`my_corpus_from_eng`).
+    A corpus is a description, its folder or 'cldr'. The estimated cache has what the mixture or
+    task of the name `mixture` reads (`recipe.select`).
 
     Raises:
-      ValueError: `source` is neither.
+      ValueError: `source` is neither, or the corpus has nothing of the mixture.
     """
     if Run(source).manifest.is_file():
         return open_cache(Path(source))
@@ -148,11 +147,14 @@ def open_source(source: str, mixture: str = "") -> Cache:
             f"{source} holds neither a cache ({Run(source).manifest.name}) nor a corpus "
             "description (corpus.toml)"
         )
-    corpus = load(source).for_mixture(mixture)
-    pairs = {} if mixture.endswith("_monolingual") else {c: (c, "train") for c in corpus.languages}
-    if mixture.endswith(("_monolingual", "_mixed")):
-        pairs |= {mixing.monolingual(code): (code, MONOLINGUAL) for code in corpus.monolingual}
-    return Estimated.of(corpus, pairs)
+    corpus = load(source)
+    selected = recipe.select(corpus, mixture)
+    if not selected.components and corpus.languages:
+        raise ValueError(
+            f"corpus {corpus.name} has nothing for {mixture!r}; its languages: "
+            f"{', '.join(corpus.languages)}"
+        )
+    return Estimated.of(*selected)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 from mmt.data.readers import catalogues, gettext, records, xml
 from mmt.data.readers import lines as readers_lines
 from mmt.data.readers.files import Files, Sides
+from mmt.system.text_lines import is_blank
 
 
 class Reader(NamedTuple):
@@ -79,19 +80,17 @@ def read(files: Files) -> Iterator[Sides]:
     lines between documents are left out.
 
     Raises:
-      ValueError: with file and line, for files of different lengths, an empty side, a side with a
-        NUL (often UTF-16), an id that is repeated or has no translation, fewer pairs than `sample`,
-        and no pairs at all.
+      ValueError: with file and line, for files of different lengths, a side without a visible
+        character or with a NUL (often UTF-16), an id that is repeated or has no translation, fewer
+        pairs than `sample`, and no pairs at all.
     """
     format = reader(files)
     is_sampled, number = _sample_mask(files), 0
     pairs = format.read(files)
     if files.documents:
-        pairs = (sides for sides in pairs if sides.source.strip() or sides.target.strip())
+        pairs = (sides for sides in pairs if not is_blank(sides.source + sides.target))
     for number, sides in enumerate(pairs, 1):
-        source, target = sides.source, sides.target
-        is_empty = not source or not target or source.isspace() or target.isspace()
-        if not files.empty and (is_empty or "\0" in source or "\0" in target):
+        if not files.empty and (_is_unfit(sides.source) or _is_unfit(sides.target)):
             raise _unfit_error(files, sides, format)
         if is_sampled is None or is_sampled[number]:
             yield sides
@@ -113,16 +112,20 @@ def count(files: Files) -> int:
     return files.sample or number
 
 
+def _is_unfit(text: str) -> bool:
+    return "\0" in text or is_blank(text)
+
+
 def _unfit_error(files: Files, sides: Sides, format: Reader) -> ValueError:
     side, path, text = "the target side", files.target or files.source, sides.target
-    if not sides.source.strip() or (text.strip() and "\0" in sides.source):
+    if _is_unfit(sides.source):
         text = sides.source
         side, path = "the source side", files.source
     if files.text:
         side = "the text"
     line = f": {format.unit} {sides.line}" if format.unit else f":{sides.line}"
     location = f"{path}: {sides.id}" if files.join else f"{path}{line}"
-    fault = "has a NUL character; is it UTF-8?" if text.strip() else "is empty"
+    fault = "has a NUL character; is it UTF-8?" if "\0" in text else "is empty"
     return ValueError(f"{location}: {side} {fault}")
 
 

@@ -200,6 +200,7 @@ zipped = functools.partial(gzip.compress, mtime=0)  # the same name of a test at
         ("swh.tsv", "moja\tone\n".encode("utf-16-le"), r"swh\.tsv:1: the source side has a NUL"),
         ("t.en", b"one\ntw\0o\n", r"t\.en:2: the target side has a NUL"),
         ("swh.tsv", b"moja\tone\n\ttwo\n", r"swh\.tsv:2: the source side is empty"),
+        ("swh.tsv", "moja\t\u200b\u200e \n".encode(), r"swh\.tsv:1: the target side is empty"),
         ("swh.tsv", b"moja\t\xc2\xa0\n", r"swh\.tsv:1: the target side is empty"),
         ("test.tsv", b"", r"test\.tsv: no lines"),
     ],
@@ -336,9 +337,8 @@ def test_an_unknown_language_beside_a_folder_of_locales_has_its_line(tmp_path):
 def test_a_reversed_test_set_has_its_languages(tmp_path):
     (tmp_path / "a.tsv").write_text("eins\tone\n")
     (tmp_path / "corpus.toml").write_text('[test]\ndeu = "a.tsv"\n')
-    corpus = corpora.load(tmp_path).for_mixture("x_from_eng")
-    assert corpus == corpora.load(tmp_path).reversed() == corpus.for_mixture("x_from_eng")
-    assert corpus.for_mixture("x_to_eng") == corpora.load(tmp_path)
+    corpus = corpora.load(tmp_path).reversed()
+    assert corpus.reversed() == corpora.load(tmp_path)
     assert corpus.languages == ("deu_Latn",)
     assert [pair[:2] for pair in corpus.pairs("deu", "test")] == [("one", "eins")]
 

@@ -159,6 +159,38 @@ def test_a_reverse_model_has_no_back_translated_corpus_to_leave_out(tmp_path):
         dataclasses.replace(forward, mixture="x_from_eng").check_leave_out(["b.tsv"])
 
 
+@pytest.mark.parametrize(
+    ("name", "is_reverse", "components"),
+    [
+        ("two_to_eng", False, {"deu_Latn", "swh_Latn"}),
+        ("two_deu_Latn_to_eng", False, {"deu_Latn"}),
+        ("two_from_eng", True, {"deu_Latn", "swh_Latn"}),
+        ("two_eng_to_swh_Latn", True, {"swh_Latn"}),
+        ("two_monolingual", False, {"eng_Latn.monolingual", "deu_Latn.monolingual"}),
+        ("two_eng_Latn_monolingual", False, {"eng_Latn.monolingual"}),
+        ("two_mixed", False,
+         {"deu_Latn", "swh_Latn", "eng_Latn.monolingual", "deu_Latn.monolingual"}),
+        ("two_fra_Latn_to_eng", False, set()),
+        ("another", False, {"deu_Latn", "swh_Latn"}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("corpus_name", ["two", "my_deu_Latn"])
+def test_names_of_mixtures_and_tasks_say_what_they_read(
+    tmp_path, name, is_reverse, components, corpus_name
+):
+    (tmp_path / "a.tsv").write_text("Zug\ttrain\n")
+    (tmp_path / "a.txt").write_text("Zug\n")
+    (tmp_path / "corpus.toml").write_text(
+        f'name = "{corpus_name}"\n[train]\ndeu = "a.tsv"\nswh = "a.tsv"\n'
+        '[monolingual]\neng = "a.txt"\ndeu = "a.txt"\n'
+    )
+    corpus = corpora.load(tmp_path)
+    for given in (corpus, corpus.reversed()):
+        selected = recipe.select(given, name.replace("two", corpus_name))
+        assert selected.corpus == (corpus.reversed() if is_reverse else corpus)
+        assert set(selected.components) == components
+
+
 def test_a_cache_that_names_no_corpora_cannot_leave_one_out(cached):
     with pytest.raises(ValueError, match="the cache names no corpora .* build it again"):
         cached[0].check_leave_out(["de.tsv"])

@@ -38,7 +38,8 @@ def test_one_vocabulary_for_both_sides_is_one_file(tmp_path, models):
             r"the target has the ids 600 \.\.\. 600, the target vocabulary 0 \.\.\. 599",
         ),
         (([-1], [3]), "ids -1"),
-        (([3], []), "the target has no tokens"),
+        (([3], []), "example 2: the target has no tokens; `mmt data prepare` removes"),
+        (([3], [], "news.tsv"), "train/deu_Latn, example 2: news.tsv: the target has no tokens"),
     ],
 )
 def test_ids_that_do_not_fit_leave_nothing_behind(tmp_path, models, example, message):

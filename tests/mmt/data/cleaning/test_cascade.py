@@ -29,7 +29,8 @@ def test_rules_follow_one_another_and_the_first_that_drops_is_named():
 def test_an_empty_side_is_dropped_whatever_the_rules():
     for settings in ({}, {"normalise": {}, "length": {"characters": (1, 9)}}):
         cleaner = Cleaner(settings, ABOUT)
-        for empty in (pair(""), pair("a", " \u00a0"), pair("\x00 " if settings else "\t")):
+        invisible = pair(""), pair("a", " \u00a0"), pair("\u200b", "a"), pair("\x00 "), pair("\t")
+        for empty in invisible:
             assert cleaner(empty).result.reason == "empty"
             assert list(cleaner.steps(empty))[-1][1] == cleaner(empty).result
 

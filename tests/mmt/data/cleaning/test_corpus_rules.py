@@ -107,6 +107,15 @@ def test_where_words_are_not_spaced_characters_count(code, unit):
         assert isinstance(result, Dropped) == (length >= 8 * unit)
 
 
+def test_punctuation_does_not_hide_a_line_that_is_written_without_spaces():
+    tests = {"test": {"zho_Hans": ["你好，世界。", "早上好"], "eng_Latn": ["every one"]}}
+    rule = overlap(RuleContext("zho_Hans", "eng_Latn", overlap=tests))
+    for source in ("你好世界", "你好，世界！", "早上，好"):
+        assert isinstance(rule(Pair(source, "x", "zho_Hans", "made_up", 1)), Dropped)
+    for source, target in (("你好", "x"), ("。", "x"), ("世", "everyone")):
+        assert not isinstance(rule(Pair(source, target, "zho_Hans", "made_up", 1)), Dropped)
+
+
 def test_a_pair_is_kept_once_and_a_side_a_limited_number_of_times():
     random = np.random.default_rng(0)
     pairs = [pair(f"S {a}", f"t {b}!") for a, b in random.integers(0, 12, (400, 2))]

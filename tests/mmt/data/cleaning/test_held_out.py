@@ -66,6 +66,17 @@ def test_the_choice_depends_on_the_targets_alone(folder, tmp_path):
     assert ours["swh_Latn"] == theirs["swh_Latn"]
 
 
+def test_lines_that_differ_in_punctuation_are_held_out_as_one(folder, tmp_path):
+    lines = [f"你好{chr(0x4E00 + i)}{{}}世界" for i in range(400)]
+    for code, mark in (("deu", "，"), ("swh", "")):
+        rows = [f"{code} {i}\t{line.format(mark)}\n" for i, line in enumerate(lines)]
+        (folder / f"{code}.tsv").write_text("".join(rows))
+    described(folder, 'target = "zho_Hans"\n[train]\ndeu = "deu.tsv"\nswh = "swh.tsv"\n')
+    hold_out(folder, SIZES)
+    by_code = targets(corpora.load(folder), "test")
+    assert [line.replace("，", "") for line in by_code["deu_Latn"]] == by_code["swh_Latn"]
+
+
 def test_a_line_without_words_is_not_held_out_because_no_rule_would_find_it(folder, tmp_path):
     rows = (folder / "deu.tsv").read_text().splitlines()
     (folder / "deu.tsv").write_text("\n".join([*rows, "Na ja ...\t!!!"]) + "\n")

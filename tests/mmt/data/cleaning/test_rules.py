@@ -40,9 +40,14 @@ def judged(rule, source, target, language="deu_Latn", **settings):
         ("tags", "<p>a</p><br/>", "<p>a</p>"),
         ("urls", "siehe http://a.de/x.", "see http://a.de/y."),
         ("urls", "an a@b.de", "to us"),
+        ("urls", "请访问www.example.com查看", "Visit www.example.org for it"),
+        ("urls", "请发送邮件至info@example.com联系", "Write to info@example.org now"),
         ("placeholders", "%s Bytes", "%d bytes"),
         ("placeholders", "{name} hat", "{} has"),
         ("placeholders", "%1$s von %2$s", "%1$s of"),
+        ("placeholders", "Rabais de 20%d'ici lundi", "20% off until Monday"),
+        ("placeholders", "已删除%d个文件", "files deleted"),
+        ("placeholders", "%sren fitxategiak", "Files of %d"),
         ("numbers", "um 17 Uhr", "at 71"),
         ("numbers", "1.500 Euro", "15,000 euros"),
     ],
@@ -66,9 +71,21 @@ def test_each_rule_drops_or_repairs_its_faults(rule, source, target):
         ("tags", "<a href='x'>da</a> <br>", "<a href='y'>there</a> <br />"),
         ("tags", "3 < 5 und 5 > 3", "3 < 5 and 5 > 3"),
         ("urls", "siehe http://a.de/x.", "(see http://a.de/x)"),
+        ("urls", "Mail an jürgen@müller.de.", "Mail jürgen@müller.de"),
+        ("urls", "请先访问www.example.com查看常见问题。", "First see www.example.com for help."),
+        ("urls", "请发送邮件至info@example.com联系客服。", "Write to info@example.com for help."),
+        ("urls", "まずhttps://example.com/をご覧になり", "First see https://example.com/ and"),
+        ("urls", "请看https://example.com/a，然后登录", "See https://example.com/a, then log in"),
+        ("urls", "info@example.com으로 보내세요", "Send it to info@example.com"),
+        ("urls", "ดูที่www.example.comนะ", "See www.example.com"),
         ("placeholders", "50 % der Leute", "50% of people"),
         ("placeholders", "%1$s vor %2$s", "%2$s after %1$s"),
         ("placeholders", "{ name } hat", "{name} has"),
+        ("placeholders", "已删除%d个文件", "%d files deleted"),
+        ("placeholders", "%s님이 참가했습니다", "%s joined"),
+        ("placeholders", "ลบ%dไฟล์", "%d files deleted"),
+        ("placeholders", "%sren fitxategiak", "Files of %s"),
+        ("placeholders", "100%ig sicher", "100% sure"),
         ("numbers", "1.017,5 und 0", "1,017.5 and 0"),
         ("numbers", "zwei", "2"),
         ("numbers", "am 02.03.2021 um 5", "on 2/3/2021 at 5"),
@@ -76,6 +93,23 @@ def test_each_rule_drops_or_repairs_its_faults(rule, source, target):
 )
 def test_good_pairs_are_kept(rule, source, target):
     assert judged(rule, source, target) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence", "name"),
+    [
+        ("mar_Deva", "आज मौसम बहुत अच्छा है", "नरेंद्र मोदी"),
+        ("yue_Hant", "今天天氣很好,我們出去玩吧", "諸葛亮"),
+        ("yue_Hant", "請插入USB裝置然後重新啟動", "USB"),
+        ("yue_Hant", "我們在2024年3月12日出發", "2024年3月12日 10:30 - 12:00"),
+        ("tha_Thai", "วันนี้อากาศดีมากเราออกไปเที่ยวกัน", "กรุงเทพ"),
+        ("fas_Arab", "امروز هوا بسیار خوب است", "تهران"),
+        ("deu_Latn", "heute ist es schön", "Angela Merkel"),
+    ],
+)
+def test_copies_are_dropped_in_every_script_but_names_are_kept(code, sentence, name):
+    assert judged("copies", sentence, f"{sentence}!", code) == "copies"
+    assert judged("copies", name, name, code) is None
 
 
 @pytest.mark.parametrize(

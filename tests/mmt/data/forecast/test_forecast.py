@@ -100,11 +100,15 @@ def test_a_description_is_estimated(toy_corpus, tmp_path):
     with pytest.raises(ValueError, match="has no training pairs"):
         forecast.open_source(str(tmp_path))
     (tmp_path / "corpus.toml").write_text(
-        '[train]\ndeu = "deu.tsv"\n[monolingual]\nfra = { text = "deu.tsv", column = 1 }\n'
+        '[train]\ndeu = "deu.tsv"\nswh = "deu.tsv"\n'
+        '[monolingual]\nfra = { text = "deu.tsv", column = 1 }\n'
     )
     for mixture, expected in (
-        ("toy_to_eng", {"deu_Latn"}),
-        ("toy_mixed", {"deu_Latn", "fra_Latn.monolingual"}),
+        ("toy_to_eng", {"deu_Latn", "swh_Latn"}),
+        ("toy_deu_Latn_to_eng", {"deu_Latn"}),
+        ("toy_eng_to_swh_Latn", {"swh_Latn"}),
+        ("toy_fra_Latn_monolingual", {"fra_Latn.monolingual"}),
+        ("toy_mixed", {"deu_Latn", "swh_Latn", "fra_Latn.monolingual"}),
         ("toy_monolingual", {"fra_Latn.monolingual"}),
     ):
         opened = forecast.open_source(str(tmp_path), mixture)
@@ -113,6 +117,8 @@ def test_a_description_is_estimated(toy_corpus, tmp_path):
         assert {row["language"] for row in foreseen.rows} == expected
         names = {row["name"] for row in foreseen.rows if "." in row["language"]}
         assert names <= {"French, monolingual"}
+    with pytest.raises(ValueError, match="nothing for 'toy_fra_Latn_to_eng'; .*: deu_Latn, swh"):
+        forecast.open_source(str(tmp_path), "toy_fra_Latn_to_eng")
     with pytest.raises(ValueError, match="no corpus at"):
         forecast.open_source(str(tmp_path / "nothing"))
 
