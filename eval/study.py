@@ -236,7 +236,7 @@ def _target() -> str:
     mixture = config.value(recipe.CacheConfig, "mixture")
     if corpus and mixture:
         with contextlib.suppress(ValueError):  # a run may first make its corpus
-            described = corpora.load(corpus).for_mixture(mixture)
+            described = recipe.select(corpora.load(corpus), mixture).corpus
             return "eng_Latn" if described.reverse else described.target
     return ""
 
