@@ -207,7 +207,7 @@ def line_of(process):
 )
 def test_a_signal_ends_a_script_that_runs_no_step(launched, trap, signals):
     """One that ignores the first Ctrl-C is killed by the second."""
-    process = launched(trap, "echo begins", "sleep 300", "srun echo task")
+    process = launched(trap, "bash -c 'echo begins; exec sleep 300'", "srun echo task")
     assert line_of(process) == "begins"
     for number in signals:
         process.send_signal(number)
