@@ -70,7 +70,9 @@ def test_probabilities_are_the_mean_token_by_token(translators):
     np.testing.assert_allclose(decode(sources, inputs), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{"nbest": 2}, {"beam": 1}])
+@pytest.mark.parametrize(
+    "options", [{"nbest": 2}, pytest.param({"beam": 1}, marks=pytest.mark.slow)]
+)
 def test_a_search_maximises_the_mean(translators, options):
     """Rows of long lines wait for others and share a batch with them."""
     ensemble = together(translators, fixed_batch_size=False)
@@ -87,7 +89,7 @@ def test_a_search_maximises_the_mean(translators, options):
             assert hypothesis.score == pytest.approx(sum(expected), rel=1e-4)
 
 
-@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("reverse", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_any_model_may_route_by_language(translators, reverse):
     vocabulary = translators[0].vocabularies["source"]
     routed = make(vocabulary, seed=2, moe_period=1, languages=2)

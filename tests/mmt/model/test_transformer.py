@@ -288,19 +288,20 @@ def test_remat_changes_nothing(trained, policy):
     )
 
 
-@pytest.mark.parametrize("policy", REMAT)
-def test_remat_recomputes_the_same_products_in_bfloat16(trained, monkeypatch, policy):
+def test_remat_recomputes_the_same_products_in_bfloat16(trained, monkeypatch):
     """The fast form of bfloat16 has a gradient of its own, which policies do not see inside."""
     monkeypatch.setattr(product, "has_bfloat16_instructions", lambda: True)
     model, params, _ = trained
 
-    def work(**changes):
-        other = Transformer(dataclasses.replace(model.config, **changes))
+    def work(policy, dtype):
+        other = Transformer(dataclasses.replace(model.config, remat=policy, dtype=dtype))
         return flops.count(training(other).trace(params, 0).jaxpr).flops
 
-    assert work(remat=policy, dtype="bfloat16") == work(remat=policy, dtype="float32")
-    assert work(remat="none") <= work(remat=policy) <= work(remat="full")
-    assert (work(remat=policy) == work(remat="full")) == (policy == "full")
+    by_policy = {policy: work(policy, "float32") for policy in REMAT}
+    for policy, expected in by_policy.items():
+        assert work(policy, "bfloat16") == expected
+        assert by_policy["none"] <= expected <= by_policy["full"]
+        assert (expected == by_policy["full"]) == (policy == "full")
 
 
 @pytest.mark.slow
