@@ -120,6 +120,14 @@ class Split:
         source, target = self._lengths[language][record].tolist()
         return PackedExample(draw, self._ids[language], record, source + 1, target + 1)
 
+    def corpora(
+        self, languages: Int[np.ndarray, "n"], indices: Int[np.ndarray, "n"]
+    ) -> Int[np.ndarray, "n"]:
+        """Returns the corpus id of each example, given as for `example`."""
+        pairs = zip(languages.tolist(), indices.tolist(), strict=True)
+        found = [self._corpus(self._ids[i], self._omitted[i].record(index)) for i, index in pairs]
+        return np.array(found, np.int64)
+
     def preceding(self, language: int, index: int, max_lines: int) -> list[PackedExample]:
         """Returns at most `max_lines` lines before an example in its document, the last one last.
 

@@ -72,7 +72,7 @@ class SampleOrder:
         languages, appearances, stages = self.sampler.at(draw_numbers)
         examples = self._plain_examples(draws, languages, appearances)
         self._denoise(examples, languages, appearances)
-        for stage, indices, kinds in self._modified(draw_numbers, languages, stages):
+        for stage, indices, kinds in self._modified(draw_numbers, languages, appearances, stages):
             rewritten = self._rewrite(
                 stage, kinds, draw_numbers[indices], languages[indices], appearances[indices]
             )
@@ -127,7 +127,7 @@ class SampleOrder:
             return []
         languages, appearances, stages = self.sampler.at(draws)
         changes: list[Change | None] = []
-        for stage, indices, kinds in self._modified(draws, languages, stages):
+        for stage, indices, kinds in self._modified(draws, languages, appearances, stages):
             remembered = [self.changed.get(draw, _UNKNOWN) for draw in draws[indices].tolist()]
             changes += [change for change in remembered if change is not _UNKNOWN]
             is_unknown = np.array([change is _UNKNOWN for change in remembered], bool)
@@ -147,16 +147,17 @@ class SampleOrder:
         return [change for change in changes if change is not None]
 
     def _modified(
-        self,
-        draws: Int[np.ndarray, "n"],
-        languages: Int[np.ndarray, "n"],
-        stages: Int[np.ndarray, "n"],
-    ) -> Iterator[tuple[int, Int[np.ndarray, "m"], Bool[np.ndarray, "kinds m"]]]:
+        self, draws: Int[np.ndarray, "n"], languages: Int[np.ndarray, "n"],
+        appearances: Int[np.ndarray, "n"], stages: Int[np.ndarray, "n"],
+    ) -> Iterator[tuple[int, Int[np.ndarray, "m"], Bool[np.ndarray, "kinds m"]]]:  # fmt: skip
         """Yields each stage with modifiers, the indices of the draws that get them, and which."""
         for number, rewriter in enumerate(self._rewriters):
             if rewriter is not None:
                 in_stage = np.flatnonzero(stages == number)
-                kinds = rewriter.select(draws[in_stage], languages[in_stage])
+                groups = languages[in_stage]
+                if rewriter.by_corpus:
+                    groups = self.split.corpora(groups, self.indices(groups, appearances[in_stage]))
+                kinds = rewriter.select(draws[in_stage], groups)
                 modified = np.flatnonzero(kinds.any(axis=0))
                 yield number, in_stage[modified], kinds[:, modified]
 

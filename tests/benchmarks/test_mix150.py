@@ -4,12 +4,13 @@ import gzip
 import hashlib
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from benchmarks import packs
-from benchmarks.mix150 import corpus, expert_gain, extend, fraction, phrases, verses
+from benchmarks.mix150 import by_kind, corpus, expert_gain, extend, fraction, phrases, verses
 from eval import baselines, testsets
 from mmt import config, initial
 from mmt.data import corpora
@@ -125,6 +126,24 @@ def test_phrases_come_beside_the_pairs_unless_a_test_has_them(made_up, tmp_path,
     assert "training pairs dropped" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"no .*packs/corpus.toml: python -m"):
         phrases.main([str(tmp_path / "nothing")])
+
+
+def test_kinds_are_entries_of_the_same_pairs(made_up, tmp_path, capsys):
+    corpus.describe(made_up, tmp_path, made_up / "sums")
+    with pytest.raises(SystemExit, match=r"no .*phrases/corpus.toml: python -m"):
+        by_kind.main([str(tmp_path)])
+    phrases.main([str(tmp_path)])
+    by_kind.main([str(tmp_path)])
+    plain, kinds = (corpora.load(tmp_path / name) for name in ("phrases150", "kinds150"))
+    assert kinds.name == "kinds150" and kinds.languages == plain.languages
+    for code in plain.languages:
+        for split in ("train", "validation", "test"):
+            first, second = (
+                Counter(pair[:2] for pair in each.pairs(code, split)) for each in (plain, kinds)
+            )
+            assert first == second
+        assert {*kinds.entries(code, "train")} <= {*corpus.KINDS, phrases.ENTRY}
+    assert "training pairs dropped" in capsys.readouterr().out
 
 
 def test_phrases_are_names_first_and_each_once():

@@ -75,10 +75,10 @@ def maker(directory, batch):
     return made
 
 
-def write_text_cache(folder, counts):
+def write_text_cache(folder, counts, entries=("toy",)):
     """The cache of made-up sentences, which are pairs of texts in `pairs` by language and index.
 
-    Every DOCUMENT sentences are a document.
+    Every DOCUMENT sentences are a document. The entries have equal parts of a language, in order.
     """
     random = np.random.default_rng(0)
     words = [language.name.lower() for language in languages.all_languages()]
@@ -99,7 +99,8 @@ def write_text_cache(folder, counts):
     def made(code):
         for index, (source, target) in enumerate(pairs[code]):
             ids = vocabulary.encode(f"<2eng> {source}"), vocabulary.encode(target)
-            yield *ids, "toy", index % DOCUMENT > 0
+            entry = entries[index * len(entries) // counts[code]]
+            yield *ids, entry, index % DOCUMENT > 0
 
     cache.build(
         folder / "cache", {("train", code): functools.partial(made, code) for code in counts},

@@ -11,11 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from mmt import suggest
 from mmt.data import mixing
 from mmt.data.cache import Cache
+from mmt.data.cache.origins import in_corpora
 from mmt.data.mixture_sampler import uniform
 from mmt.data.modifiers import romanise
 from mmt.data.modifiers.bpe_dropout import BpeDropout
@@ -42,20 +43,23 @@ class Rewriter:
     """The modifiers of one stage.
 
     Args:
-      probabilities: {'upper_case': 0.05, 'typos': {'deu': 0.1, 'fra': 0.05}}: the probability of a
-        modifier of `KINDS` in all languages, or per language (by any name). `merged` joins a
-        sentence with the next one of its language; `context` puts the lines before it in its
-        document before it; `bpe_dropout` keeps the text and divides it into other pieces. An
-        example may get several modifiers.
+      probabilities: {'upper_case': 0.05, 'typos': {'deu': 0.1, 'interface': 0.05}}: the probability
+        of a modifier of `KINDS` in all examples, or in those of a language (by any name) or entry
+        of the corpus; an entry wins over its language. `merged` joins a sentence with the next one
+        of its language; `context` puts the lines before it in its document before it; `bpe_dropout`
+        keeps the text and divides it into other pieces. An example may get several modifiers.
       cache: the cache whose vocabularies decode and encode.
       codes: FLORES codes; a language is identified by its position there.
       seed: of the run.
       context_lines: maximum lines of `context`; each number from 1 is as frequent.
 
+    Attributes:
+      by_corpus: whether probabilities differ within a language, by `Manifest.corpus_table`.
+
     Raises:
-      ValueError: an unknown modifier or language, a probability outside 0 ... 1, `bpe_dropout` with
-        a vocabulary that is not BPE, `romanised` without uroman, `context` for languages without
-        documents.
+      ValueError: an unknown modifier, language or entry, a probability outside 0 ... 1,
+        `bpe_dropout` with a vocabulary that is not BPE, `romanised` without uroman, `context` for
+        languages without documents.
     """
 
     def __init__(
@@ -73,21 +77,7 @@ class Rewriter:
             )
         self._cache, self._codes, self._context_lines = cache, codes, context_lines
         self._kinds = [kind for kind in KINDS if kind in probabilities]
-        self._odds = np.zeros((len(self._kinds), len(codes)))
-        for kind, odds in probabilities.items():
-            if kind not in KINDS:
-                hint = suggest.hint(str(kind), KINDS, cutoff=0.0)
-                raise ValueError(f"no modifier {kind!r}{hint}; allowed: {', '.join(KINDS)}")
-            language_odds = self._odds[self._kinds.index(kind)]
-            if isinstance(odds, Mapping):
-                language_indices = {name: codes.index(mixing.resolve(name, codes)) for name in odds}
-                if len(set(language_indices.values())) < len(language_indices):
-                    raise ValueError(f"modifier {kind!r} names a language twice: {dict(odds)}")
-                for name, value in odds.items():
-                    language_odds[language_indices[name]] = _probability(kind, value)
-            else:
-                language_odds[:] = _probability(kind, odds)
-        self._odds[:, [mixing.is_monolingual(code) for code in codes]] = 0  # has noise spans
+        self._odds = self._odds_of(probabilities)
         digests = [f"{seed}/modifiers/{kind}" for kind in (*self._kinds, "")]
         self._keys = [_digest(text) for text in digests]
         if BPE_DROPOUT in self._kinds:
@@ -97,12 +87,60 @@ class Rewriter:
         if CONTEXT in self._kinds and cache.has_text:
             self._check_context(probabilities[CONTEXT])
 
+    def _odds_of(self, probabilities: Modifiers) -> Float[np.ndarray, "kinds groups"]:
+        """Returns the probabilities by language, or by corpus if one is named."""
+        by_language = np.zeros((len(self._kinds), len(self._codes)))
+        of_entries: list[tuple[int, str, float]] = []
+        for kind, odds in probabilities.items():
+            if kind not in KINDS:
+                hint = suggest.hint(str(kind), KINDS, cutoff=0.0)
+                raise ValueError(f"no modifier {kind!r}{hint}; allowed: {', '.join(KINDS)}")
+            row, named = self._kinds.index(kind), set[int]()
+            if not isinstance(odds, Mapping):
+                by_language[row] = _probability(kind, odds)
+                continue
+            for name, value in odds.items():
+                language = self._language(name)
+                if language is None:
+                    of_entries.append((row, name, _probability(kind, value)))
+                    continue
+                if language in named:
+                    raise ValueError(f"modifier {kind!r} names a language twice: {dict(odds)}")
+                named.add(language)
+                by_language[row, language] = _probability(kind, value)
+        by_language[:, [mixing.is_monolingual(code) for code in self._codes]] = 0  # noise spans
+        self.by_corpus = bool(of_entries)
+        if not of_entries:
+            return by_language
+        table = self._cache.manifest.corpus_table
+        languages = [self._codes.index(c) if c in self._codes else -1 for c, _ in table]
+        by_corpus = by_language[:, languages]
+        for row, name, probability in of_entries:
+            by_corpus[row, [in_corpora(corpus, [name]) for _, corpus in table]] = probability
+        has_no_pairs = [mixing.is_monolingual(code) or code not in self._codes for code, _ in table]
+        by_corpus[:, has_no_pairs] = 0
+        return by_corpus
+
+    def _language(self, name: str) -> int | None:
+        """Returns the position of a language; None for the name of an entry."""
+        corpora = list(dict.fromkeys(corpus for _, corpus in self._cache.manifest.corpus_table))
+        try:
+            return self._codes.index(mixing.resolve(name, self._codes))
+        except ValueError as error:
+            if any(in_corpora(corpus, [name]) for corpus in corpora):
+                return None
+            hint = suggest.hint(name, corpora)
+            raise ValueError(f"{error}, nor an entry of the corpus{hint}") from None
+
     def select(
-        self, draws: Int[np.ndarray, "n"], languages: Int[np.ndarray, "n"]
+        self, draws: Int[np.ndarray, "n"], groups: Int[np.ndarray, "n"]
     ) -> Bool[np.ndarray, "kinds n"]:
-        """Returns which modifiers are applied to each draw."""
+        """Returns which modifiers are applied to each draw.
+
+        groups: the language of each, or its corpus id if `by_corpus`.
+        """
         key = np.array(self._keys[:-1], np.uint64)[:, None]
-        return uniform(draws.astype(np.uint64) ^ key) < self._odds[:, languages]
+        return uniform(draws.astype(np.uint64) ^ key) < self._odds[:, groups]
 
     def merged(self, chosen: Bool[np.ndarray, "kinds n"]) -> Int[np.ndarray, "_"]:
         """Returns the examples that need the next one of their language."""
@@ -211,19 +249,22 @@ class Rewriter:
 
     def _check_context(self, odds: Number | Mapping[str, Number]) -> None:
         """Checks that languages have documents, and vocabularies the separator."""
-        language_odds = self._odds[self._kinds.index(CONTEXT)]
-        follows = [self._cache.follows(code, "train") for code in self._codes]
-        no_documents = np.array([of_language is None for of_language in follows])
-        lacking = np.flatnonzero(no_documents & (language_odds > 0))
+        group_odds = self._odds[self._kinds.index(CONTEXT)]
+        codes = np.array(self._codes)
+        if self.by_corpus:
+            codes = np.array([code for code, _ in self._cache.manifest.corpus_table])
+        without = [c for c in self._codes if self._cache.follows(c, "train") is None]
+        no_documents = np.isin(codes, without)
+        lacking = codes[no_documents & (group_odds > 0)]
         is_for_all = not isinstance(odds, Mapping)
-        if lacking.size and (not is_for_all or lacking.size == np.count_nonzero(language_odds)):
-            names = ", ".join(self._codes[index] for index in lacking[:5].tolist())
+        if lacking.size and (not is_for_all or lacking.size == np.count_nonzero(group_odds)):
+            names = ", ".join([*dict.fromkeys(lacking.tolist())][:5])
             raise ValueError(
                 f"the modifier {CONTEXT!r} needs documents, which the training text of {names} in "
                 f"{self._cache.directory} does not have; add documents = true to the entries of "
                 "corpus.toml whose lines are in order, and build the cache again"
             )
-        language_odds[no_documents] = 0
+        group_odds[no_documents] = 0
         for side, vocabulary in zip(("source", "target"), self._vocabularies, strict=True):
             if vocabulary.unk in vocabulary.encode(f" {SEPARATOR} "):
                 raise ValueError(

@@ -61,6 +61,41 @@ def test_modifiers_apply_at_their_rate_and_keep_the_tag(cached, vocabulary, kind
                 assert appended in pairs["swh_Latn"]
 
 
+@pytest.mark.parametrize(
+    ("odds", "changed"),
+    [
+        ({"web": 1.0}, {("deu_Latn", "web"), ("swh_Latn", "web")}),
+        ({"Swahili": 1.0, "web": 0.0}, {("swh_Latn", "books")}),
+        ({"web": 0.0, "deu": 1.0, "books": 1.0}, {("deu_Latn", "books"), ("swh_Latn", "books")}),
+    ],
+)
+def test_an_entry_has_a_probability_of_its_own(tmp_path, odds, changed):
+    """It wins over that of the language; draws stay, and the ledger counts the same changes."""
+    cached = write_text_cache(tmp_path, COUNTS, entries=("books", "web"))
+    vocabulary = vocab.Vocabulary.load(tmp_path / "cache/vocabulary.model")
+    entry_of = {
+        f"<2eng> {source}": (code, ("books", "web")[2 * index // len(pairs)])
+        for code, pairs in cached[1].items()
+        for index, (source, _) in enumerate(pairs)
+    }
+    options = {"feature_lengths": LONG}
+    before, after = (
+        shown(cached, vocabulary, each, **options) for each in (None, {"upper_case": odds})
+    )
+    found = {entry_of[plain[1]]: set() for plain in before}
+    for plain, made in zip(before, after, strict=True):
+        found[entry_of[plain[1]]].add(plain != made)
+    assert len(found) == 4
+    assert found == {entry: {entry in changed} for entry in found}
+    batches = stream(cached, {"upper_case": odds}, **options)
+    for _ in range(4):
+        next(batches)
+    counts = batches.ledger().count(None, batches.get_state(), 0, 1)
+    batches.close()
+    table = cache.open_cache(cached[0]).manifest.corpus_table
+    assert {entry for entry, row in zip(table, counts, strict=True) if row[3]} == changed
+
+
 def test_context_is_the_lines_before_in_the_document(cached, vocabulary):
     _, pairs = cached
     numbers = {f"<2eng> {source}": i for i, (source, _) in enumerate(pairs["deu_Latn"])}
@@ -244,7 +279,8 @@ def test_the_ledger_changes_no_example_that_workers_have_changed(cached, monkeyp
         ({"uper_case": 0.1}, "no modifier 'uper_case'; nearest: upper_case; allowed: context, "),
         ([1], r"modifiers = \[1\]; allowed: {NAME: PROBABILITY, ...}, the names context, "),
         ({"typos": 1.1}, "'typos' has the probability 1.1; allowed: 0 ... 1"),
-        ({"typos": {"Swahilli": 0.1}}, "'Swahilli' is not among .*nearest"),
+        ({"typos": {"Swahilli": 0.1}}, "'Swahilli' is not among .*nearest.*, nor an entry of"),
+        ({"typos": {"toi": 0.1}}, "'toi' is not .*, nor an entry of the corpus; nearest: toy"),
         ({"typos": {"swh": -0.1}}, "probability -0.1"),
         ({"upper_case": "x"}, "'upper_case' has the probability 'x'; allowed: 0 ... 1"),
         ({"typos": True}, "'typos' has the probability True"),
