@@ -13,17 +13,14 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.mix150 import corpus, phrases
-from eval import testsets
 from mmt.data import corpora
-from mmt.data.cleaning import prepare
-from mmt.data.cleaning.report import Report
 from mmt.system.progress import track
 
 NAME = "kinds150"
 
 
 def write(out: Path) -> Path:
-    """Writes OUT/by_kind, the description that `without_overlap` reads; returns its file.
+    """Writes OUT/by_kind, the corpus before the check for overlap; returns its description.
 
     Raises ValueError if OUT has no phrases.
     """
@@ -58,14 +55,6 @@ def _entries(text: corpora.Corpus, code: str, folder: Path) -> list[str]:
     return [f'{{ pairs = "{code}.{kind}.tsv", name = "{kind}" }}' for kind in by_kind]
 
 
-def without_overlap(out: Path) -> Report:
-    """Writes OUT/kinds150 without training pairs that overlap a test set, as mix150."""
-    tests = testsets.lines([str(out / name) for name in corpus.OTHERS], target="eng")
-    return prepare.prepare(
-        corpora.load(out / "by_kind"), out / NAME, book=corpus.OVERLAP, tests=tests
-    )
-
-
 def main(arguments: list[str]) -> None:
     """Writes the corpus to OUT/kinds150; prints its path and the overlap."""
     if len(arguments) != 1:
@@ -73,7 +62,7 @@ def main(arguments: list[str]) -> None:
     out = Path(arguments[0])
     try:
         print(write(out))
-        print(corpus.summary(without_overlap(out)))
+        print(corpus.summary(corpus.without_overlap(out, "by_kind", NAME)))
     except (ValueError, OSError) as error:
         raise SystemExit(f"benchmarks.mix150.by_kind: {error}") from error
 

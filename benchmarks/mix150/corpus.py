@@ -89,15 +89,15 @@ def describe(data: Path, out: Path, sums: Path = SUMS) -> list[Path]:
     return written
 
 
-def without_overlap(out: Path) -> Report:
-    """Writes OUT/mix150, the corpus without training pairs that overlap a test set.
+def without_overlap(out: Path, described: str = "packs", name: str = "mix150") -> Report:
+    """Writes OUT/`name`, the corpus OUT/`described` without training pairs that overlap a test set.
 
     A side of a dropped pair is a line of a test set or validation split, or shares eight running
     words with one (the rule `overlap` of `mmt data prepare`).
     """
     tests = testsets.lines([str(out / name) for name in OTHERS], target="eng")
-    corpus = corpora.load(out / "packs")
-    return prepare.prepare(corpus, out / "mix150", book=OVERLAP, tests=tests)
+    corpus = corpora.load(out / described)
+    return prepare.prepare(corpus, out / name, book=OVERLAP, tests=tests)
 
 
 def languages_of(file: Path) -> dict[str, tuple[int, ...]]:

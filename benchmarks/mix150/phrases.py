@@ -18,12 +18,9 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.mix150 import corpus
-from eval import testsets
 from mmt.data import cldr, corpora
 from mmt.data.cldr.phrases import WEIGHTS, Drawer, schedule
 from mmt.data.cldr.speaker import Missing, Phrase, Speaker
-from mmt.data.cleaning import prepare
-from mmt.data.cleaning.report import Report
 from mmt.system.progress import track
 
 NAME = "phrases150"
@@ -74,7 +71,7 @@ def phrases(code: str, count: int) -> list[tuple[str, str]]:
 
 
 def write(out: Path) -> Path:
-    """Writes OUT/phrases, the description that `prepared` reads and the phrases; returns its file.
+    """Writes OUT/phrases, the corpus before the check for overlap; returns its description.
 
     Raises ValueError if OUT has no packs.
     """
@@ -103,14 +100,6 @@ def write(out: Path) -> Path:
     return folder / "corpus.toml"
 
 
-def without_overlap(out: Path) -> Report:
-    """Writes OUT/phrases150 without training pairs that overlap a test set, as mix150."""
-    tests = testsets.lines([str(out / name) for name in corpus.OTHERS], target="eng")
-    return prepare.prepare(
-        corpora.load(out / "phrases"), out / NAME, book=corpus.OVERLAP, tests=tests
-    )
-
-
 def main(arguments: list[str]) -> None:
     """Writes the corpus to OUT/phrases150; prints its path and the overlap."""
     if len(arguments) != 1:
@@ -118,7 +107,7 @@ def main(arguments: list[str]) -> None:
     out = Path(arguments[0])
     try:
         print(write(out))
-        print(corpus.summary(without_overlap(out)))
+        print(corpus.summary(corpus.without_overlap(out, "phrases", NAME)))
     except (ValueError, OSError) as error:
         raise SystemExit(f"benchmarks.mix150.phrases: {error}") from error
 

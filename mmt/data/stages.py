@@ -32,7 +32,7 @@ class Stage:
         {'validation_loss': 3}: when the mean over languages has not improved in 3 evaluations;
         {'validation_loss/swh': 3}: the same for one language.
       mixing: the mixture; default: that of the run.
-      modifiers: {'upper_case': 0.05, 'typos': {'deu': 0.1}}, see `modifiers.py`.
+      modifiers: {'upper_case': 0.05, 'typos': {'deu': 0.1}}, see `modifiers/rewriter.py`.
       context_lines: maximum lines before a line that the modifier `context` joins with it.
       max_targets: the stage draws only examples of at most this many target tokens, with EOS.
     """
