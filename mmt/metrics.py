@@ -135,11 +135,12 @@ class Log:
 
     def _open(self, step: int) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        rows = [dict(row) for row in read_metrics(self.path) if row["step"] <= step]
+        rows = [row for row in read_metrics(self.path) if row["step"] <= step]
         rows += [dict(row) for row in self._unwritten if row["step"] <= step]
         self.stopped = any("stopped" in row for row in rows)
         if step < self._steps and not self.stopped:
-            rows = [row for row in rows if row["step"] < step or not self._is_partial(row)]
+            last = [self._without_partial_sums(row) for row in rows if row["step"] == step]
+            rows = [row for row in rows if row["step"] < step] + [row for row in last if row]
         self._unwritten.clear()
         temporary = self.path.with_suffix(".tmp")
         text = "".join(json.dumps(row) + "\n" for row in rows)
@@ -154,15 +155,16 @@ class Log:
         self._bar.update(self._task, completed=step)
         self._bar.start()
 
-    def _is_partial(self, row: dict[str, Any]) -> bool:
-        """Tells whether the meters go on from this row: a run that was made longer had ended here.
-
-        Removes the losses of the languages where only they go on.
+    def _without_partial_sums(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Returns a row without sums that the meters go on from, since a shorter run had ended
+        there; {} for a training row between two periods.
         """
-        if row["step"] % self.languages_every:
-            for key in ("language_tokens", "language_loss", "corpus_tokens", "corpus_loss"):
-                row.pop(key, None)
-        return "loss" in row and row["step"] % self.every != 0
+        if "loss" in row and row["step"] % self.every:
+            return {}
+        if not row["step"] % self.languages_every:
+            return row
+        sums = ("language_tokens", "language_loss", "corpus_tokens", "corpus_loss")
+        return {key: value for key, value in row.items() if key not in sums}
 
     def _close(self) -> None:
         if hasattr(self, "_rows"):

@@ -66,7 +66,7 @@ def _teacher() -> Path:
     """Returns the run that taught the configured one; a run made of a student has its TEACHER_DIR.
     """
     taught = (config.bound(train.Trainer, "teacher"), config.bound(distill.prepare, "translations"))
-    return Path(config.macro("TEACHER_DIR", "") if any(map(bool, taught)) else "")
+    return Path(config.macro("TEACHER_DIR", "") if any(taught) else "")
 
 
 def curve(system: str, rows: Sequence[dict[str, Any]]) -> Curve:

@@ -169,8 +169,10 @@ def run(
     analysis.add(file, [])
     folder = out.parent / FOLDER / system.name
     folder.mkdir(parents=True, exist_ok=True)
-    names = {"checkpoint": system.checkpoint, "decode": decode, "config": system.config}
-    provenance = names | {"weights": system.weights}
+    provenance = {
+        "checkpoint": system.checkpoint, "decode": decode, "config": system.config,
+        "weights": system.weights,
+    }  # fmt: skip
     languages_to_test = [
         _Language(material, cases, folder, provenance)
         for material, cases in _cases(materials, suite)

@@ -113,23 +113,24 @@ class Rewriter:
         if not of_entries:
             return by_language
         table = self._cache.manifest.corpus_table
-        languages = [self._codes.index(c) if c in self._codes else -1 for c, _ in table]
-        by_corpus = by_language[:, languages]
-        for row, name, probability in of_entries:
-            by_corpus[row, [in_corpora(corpus, [name]) for _, corpus in table]] = probability
-        has_no_pairs = [mixing.is_monolingual(code) or code not in self._codes for code, _ in table]
-        by_corpus[:, has_no_pairs] = 0
+        by_corpus = np.zeros((len(self._kinds), len(table)))
+        for corpus_id, (code, corpus) in enumerate(table):
+            if code in self._codes and not mixing.is_monolingual(code):
+                by_corpus[:, corpus_id] = by_language[:, self._codes.index(code)]
+                for row, name, probability in of_entries:
+                    if in_corpora(corpus, [name]):
+                        by_corpus[row, corpus_id] = probability
         return by_corpus
 
     def _language(self, name: str) -> int | None:
         """Returns the position of a language; None for the name of an entry."""
-        corpora = list(dict.fromkeys(corpus for _, corpus in self._cache.manifest.corpus_table))
         try:
             return self._codes.index(mixing.resolve(name, self._codes))
         except ValueError as error:
+            corpora = dict.fromkeys(corpus for _, corpus in self._cache.manifest.corpus_table)
             if any(in_corpora(corpus, [name]) for corpus in corpora):
                 return None
-            hint = suggest.hint(name, corpora)
+            hint = suggest.hint(name, [*corpora])
             raise ValueError(f"{error}, nor an entry of the corpus{hint}") from None
 
     def select(
