@@ -156,9 +156,7 @@ class Log:
         self._bar.start()
 
     def _without_partial_sums(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Returns a row without sums that the meters go on from, since a shorter run had ended
-        there; {} for a training row between two periods.
-        """
+        """Returns a row without sums that go on after it; {} for a training row between periods."""
         if "loss" in row and row["step"] % self.every:
             return {}
         if not row["step"] % self.languages_every:

@@ -169,10 +169,8 @@ def run(
     analysis.add(file, [])
     folder = out.parent / FOLDER / system.name
     folder.mkdir(parents=True, exist_ok=True)
-    provenance = {
-        "checkpoint": system.checkpoint, "decode": decode, "config": system.config,
-        "weights": system.weights,
-    }  # fmt: skip
+    names = {"checkpoint": system.checkpoint, "decode": decode, "config": system.config}
+    provenance = names | {"weights": system.weights}
     languages_to_test = [
         _Language(material, cases, folder, provenance)
         for material, cases in _cases(materials, suite)
