@@ -17,10 +17,16 @@ from jaxtyping import install_import_hook
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# A program that one test compiled is there for the next, also in another process.
-os.environ["JAX_COMPILATION_CACHE_DIR"] = str(ROOT / ".pytest_cache/xla")
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+# A program that one test compiled is there for the next, also in another process. JAX has read its
+# environment when it was imported, so this process needs the options too.
+_COMPILATION_CACHE = {
+    "jax_compilation_cache_dir": str(ROOT / ".pytest_cache/xla"),
+    "jax_persistent_cache_min_compile_time_secs": 0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
+for _option, _value in _COMPILATION_CACHE.items():
+    os.environ[_option.upper()] = str(_value)
+    jax.config.update(_option, _value)
 # Programs here are small and run a few steps: most of a test is their compilation. Both flags make
 # it faster, together by a half.
 os.environ.setdefault(
