@@ -145,6 +145,9 @@ def test_a_file_is_one_document_and_tags_stay_in_their_sentence():
     assert context.retranslated == 2
     plain = markup.translate(UpperCaseTranslator(), segments, decoding=SENTENCES)
     assert list(plain) == results and isinstance(results[0], MarkedText)
+    prefixed = dataclasses.replace(SENTENCES, prefix="A")
+    with pytest.raises(ValueError, match="prefix 'A': it excludes context"):
+        list(markup.translate(translator, segments, decoding=prefixed, context=context))
 
 
 def test_no_lines_are_no_context():
