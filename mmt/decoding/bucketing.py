@@ -127,8 +127,10 @@ class BucketedBatches:
             }
         )
         decoded: dict[int, list[DecodedSequence]] = {}
-        with futures.ThreadPoolExecutor(concurrent_searches()) as threads:
-            run = threads.map if len(parts) > 1 else map  # a new thread takes milliseconds
+        searches = concurrent_searches()
+        with futures.ThreadPoolExecutor(searches) as threads:
+            # A new thread takes milliseconds, and a mesh applies only in the thread that sets it.
+            run = threads.map if searches > 1 and len(parts) > 1 else map
             for sequences in run(lambda part: self._search_part(sources, *part), parts):
                 decoded |= sequences
         return [decoded[i] for i in range(len(sources))]

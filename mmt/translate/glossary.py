@@ -18,7 +18,7 @@ import numpy as np
 from mmt import languages, suggest
 from mmt.data.vocabulary import Vocabulary
 from mmt.decoding.constraints import RequiredPhrase, WordEdges
-from mmt.translate import placeholders, words
+from mmt.translate import casing, placeholders, words
 
 _COMMENT, _ALTERNATIVE = "#", "|"
 _MOST_ALTERNATIVES = 16
@@ -144,26 +144,29 @@ class Glossary:
     def _term_at(self, text: str, start: int, code: str, any_case: bool) -> Term | None:
         if words.goes_on(text, start):
             return None
-        for length in self._lengths.get(_lower(text[start]), ()):
+        for length in self._lengths.get(_any_case(text[start]), ()):
             end = start + length
             if end > len(text) or words.goes_on(text, end):
                 continue
             part = text[start:end]
+            lowered = casing.lower_letters(part, code)
             matching = [
-                term for term in self._by_lower_case.get(_lower(part), ())
-                if term.language in ("", code)
-                and (any_case or term.source in (part, _lower(part)))
+                term for term in self._by_any_case.get(_any_case(part), ())
+                if term.language in ("", code) and (
+                    term.source in (part, lowered)
+                    or (any_case and casing.lower_letters(term.source, code) == lowered)
+                )
             ]  # fmt: skip
             if matching:  # `US` is not `us`, whichever the glossary has first
                 return next((term for term in matching if term.source == part), matching[0])
         return None
 
     @functools.cached_property
-    def _by_lower_case(self) -> Mapping[str, list[Term]]:
-        """Returns the terms by their source in lower case; those of a language come first."""
+    def _by_any_case(self) -> Mapping[str, list[Term]]:
+        """Returns the terms by their source in any case; those of a language come first."""
         terms: dict[str, list[Term]] = {}
         for term in sorted(self.terms, key=lambda term: not term.language):
-            terms.setdefault(_lower(term.source), []).append(term)
+            terms.setdefault(_any_case(term.source), []).append(term)
         return terms
 
     @functools.cached_property
@@ -171,7 +174,7 @@ class Glossary:
         """Returns the lengths of the sources by their first character, longest first."""
         lengths: dict[str, set[int]] = {}
         for term in self.terms:
-            lengths.setdefault(_lower(term.source[0]), set()).add(len(term.source))
+            lengths.setdefault(_any_case(term.source[0]), set()).add(len(term.source))
         return {first: sorted(of_first, reverse=True) for first, of_first in lengths.items()}
 
 
@@ -215,9 +218,9 @@ def word_edges(vocabulary: Vocabulary) -> WordEdges:
     )
 
 
-def _lower(text: str) -> str:
-    """Returns a text in lower case; its length stays."""
-    return text.replace("İ", "i").lower()
+def _any_case(text: str) -> str:
+    """Returns what texts that differ only in case share in every language; its length stays."""
+    return casing.lower_letters(text).replace("ı", "i")
 
 
 def _shortened(text: str) -> str:

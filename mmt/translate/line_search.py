@@ -109,7 +109,8 @@ class LineSearch:
         """Returns translations with the placeholders of their lines.
 
         Hypotheses with other placeholders are removed. If none remain, the parts of the line
-        between its placeholders are translated one by one.
+        between its placeholders are translated one by one. The prefix belongs to the first part;
+        if that has no words, the prefix is written before the joined parts.
         """
         added = [self._added_placeholders(text) for text in texts]
         valid = [
@@ -121,9 +122,8 @@ class LineSearch:
         to_translate = [
             part
             for i in lacking
-            for part in self._recased(texts[i]).parts(
-                filter(sentences.has_words, surroundings[i])
-            )
+            for part in self._recased(texts[i]).parts(surroundings[i])
+            if sentences.has_words(part.text)
         ]
         translated = iter(self._translate(to_translate))
         for i in lacking:
@@ -131,7 +131,8 @@ class LineSearch:
                 next(translated) if sentences.has_words(part) else Translation(part, ())
                 for part in surroundings[i]
             ]
-            valid[i] = _rejoin(texts[i].text, pieces, added[i])
+            prefix = "" if sentences.has_words(surroundings[i][0]) else texts[i].prefix
+            valid[i] = _rejoin(texts[i].text, pieces, added[i], prefix)
         return valid
 
     def _added_placeholders(self, text: "_Text") -> Counter[str]:
@@ -312,10 +313,12 @@ def _with_all_placeholders(translation: Translation, added: Counter[str]) -> Tra
     )
 
 
-def _rejoin(text: str, pieces: Sequence[Translation], added: Counter[str]) -> Translation:
+def _rejoin(
+    text: str, pieces: Sequence[Translation], added: Counter[str], prefix: str
+) -> Translation:
     """Returns the translation of a text from those of the parts between its placeholders.
 
-    A piece without a hypothesis is copied from the source.
+    A piece without a hypothesis is copied from the source. The prefix is written before all.
     """
     translated = [piece.hypotheses for piece in pieces if piece.hypotheses]
     hypotheses = []
@@ -324,7 +327,7 @@ def _rejoin(text: str, pieces: Sequence[Translation], added: Counter[str]) -> Tr
                  for piece in pieces]  # fmt: skip
         score = sum(each[rank].score for each in translated) / max(len(translated), 1)
         quality = mean_quality([each[rank] for each in translated])
-        joined = placeholders.rejoin(text, texts, added)
+        joined = " ".join(filter(None, (prefix, placeholders.rejoin(text, texts, added))))
         hypotheses.append(Hypothesis(joined, score, quality=quality))
     translated_pieces = tuple(piece for piece in pieces if piece.hypotheses)
     recased = any(piece.recased for piece in pieces)

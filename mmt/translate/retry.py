@@ -9,6 +9,7 @@ from mmt.decoding import Decoding
 from mmt.translate import risk, sentences
 from mmt.translate.risk import Calibration
 from mmt.translate.sentences import windows
+from mmt.translate.source_language import AUTO
 from mmt.translate.translation import Translation
 from mmt.translate.translator import Translator
 
@@ -68,6 +69,8 @@ def again(
     the first translation, the one that agrees most with all is kept: minimum Bayes risk by chrF
     (Kumar and Byrne, 2004), where each has one vote. With a `reranker`, the best one has the fewest
     flags, and of these the highest neural score.
+
+    A given source language is not compared with the risky lines: they are a selection of the text.
     """
     risky = [i for i, line in enumerate(translations) if is_risky(line, calibration)]
     best = list(translations)
@@ -77,7 +80,9 @@ def again(
         decoding, beam=4, nbest=4, alpha=1.0, temperature=None, top_k=0, top_p=1.0,
         no_repeat_ngram=no_repeat_ngram,
     )  # fmt: skip
-    alternatives = _translated(translator, texts, careful, options)
+    identifier = translator.identifier if options.get("source") == AUTO else None
+    unchecked = dataclasses.replace(translator, identifier=identifier)
+    alternatives = _translated(unchecked, texts, careful, options)
     for i, alternative in zip(risky, alternatives, strict=True):
         assessed = risk.assess(
             translator, _each(alternative), calibration, target=options.get("target")

@@ -112,11 +112,15 @@ class Translation(NamedTuple):
     def recased_by(self, change: Callable[[str], str]) -> "Translation":
         """Returns the translation of a recased line, with changed texts; of equal ones the first.
         """
-        distinct: dict[str, Hypothesis] = {}
+        changed = (each._replace(text=change(each.text)) for each in self.hypotheses)
+        return self._replace(hypotheses=tuple(changed), recased=True).distinct()
+
+    def distinct(self) -> "Translation":
+        """Returns the translation without hypotheses that have the text of a better one."""
+        first: dict[str, Hypothesis] = {}
         for hypothesis in self.hypotheses:
-            text = change(hypothesis.text)
-            distinct.setdefault(text, hypothesis._replace(text=text))
-        return self._replace(hypotheses=tuple(distinct.values()), recased=True)
+            first.setdefault(hypothesis.text, hypothesis)
+        return self._replace(hypotheses=tuple(first.values()))
 
 
 def join(line: str, pieces: Sequence[Translation]) -> Translation:

@@ -37,18 +37,26 @@ def in_capitals(text: str) -> bool:
 def lower(text: str, language: str = "") -> str:
     """Returns a text in lower case, apart from its placeholders; its length stays.
 
-    language: FLORES code, or ''. It decides whether I becomes i or ı. Where it is unknown, I
-    becomes ı in a text with İ.
+    The arguments are those of `lower_letters`.
 
     >>> lower("KIRMIZI {Name}", "tur_Latn"), lower("INDIA"), lower("DİKKAT, KIRMIZI")
     ('kırmızı {Name}', 'india', 'dikkat, kırmızı')
     """
-    dotted = language in _DOTTED if language else "İ" in text
-    lowered = text.replace("I", "ı") if dotted else text
-    lowered = lowered.replace("İ", "i").lower()  # str.lower makes two characters of İ
+    lowered = lower_letters(text, language)
     for start, end in [*placeholders.spans(text), *placeholders.spans(lowered)]:
         lowered = lowered[:start] + text[start:end] + lowered[end:]
     return lowered
+
+
+def lower_letters(text: str, language: str = "") -> str:
+    """Returns a text with all letters in lower case; its length stays.
+
+    language: FLORES code, or ''. It decides whether I becomes i or ı. Where it is unknown, I
+    becomes ı in a text with İ.
+    """
+    dotted = language in _DOTTED if language else "İ" in text
+    lowered = text.replace("I", "ı") if dotted else text
+    return lowered.replace("İ", "i").lower()  # str.lower makes two characters of İ
 
 
 def sentence_case(text: str, language: str = "") -> str:

@@ -185,7 +185,7 @@ class ContextTranslator:
                 _without_context(fitting[index], each, decoding) for each in translation.hypotheses
             ]
             if hypotheses := tuple(filter(None, of_sentence)):
-                of_unique = Translation(unique[index].text, hypotheses)
+                of_unique = Translation(unique[index].text, hypotheses).distinct()
                 if of_unique.source != fitting[index].text:
                     code = self.translator.target_code(options.get("target"))
                     of_unique = of_unique.recased_by(functools.partial(casing.upper, language=code))

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mmt.decoding import Decoding
 from mmt.documents import MarkedText
@@ -12,7 +12,7 @@ from mmt.translate import source_language
 from mmt.translate.alignment import Alignment
 from mmt.translate.context import ContextTranslator, History, SentenceInContext
 from mmt.translate.markup.tags import joined
-from mmt.translate.markup.units import cut
+from mmt.translate.markup.units import Unit, cut
 from mmt.translate.sentences import WINDOW
 from mmt.translate.source_language import AUTO
 from mmt.translate.translation import Hypothesis, Translation
@@ -36,7 +36,8 @@ def translate(
         segments: the texts.
         source, target: languages, as in `Translator.translate`; 'auto' detects that of a segment.
         decoding: options of the search; None is the default, by sentence, with placeholders
-            kept and capitals recased. With `split` 'long', segments are only cut into lines.
+            kept and capitals recased. With `split` 'long', segments are only cut into lines. A
+            prefix begins the translation of the first sentence of each segment.
         context: translates instead of `translator`, with the previous sentences of the segments,
             which are one document; it takes no further `options`.
         options: further options of `Translator.translate`, such as `glossary`.
@@ -56,22 +57,19 @@ def translate(
             cut(segment, language or "", whole_lines=whole_lines)
             for segment, language in zip(window, sources, strict=True)
         ]
-        in_context = [
-            [(unit, [history.add(s) for s in unit.sentences.sentences]) for unit in of_segment]
-            for of_segment in units
-        ]
-        by_language: dict[str | None, list[tuple[SentenceInContext, bool]]] = {}
-        for of_segment, language in zip(in_context, sources, strict=True):
+        requests = [_requests(of_segment, decoding.prefix, history) for of_segment in units]
+        by_language: dict[str | None, list[_Request]] = {}
+        for of_segment, language in zip(requests, sources, strict=True):
             by_language.setdefault(language, []).extend(
-                (sentence, unit.aligns) for unit, of_unit in of_segment for sentence in of_unit
+                request for _, of_unit in of_segment for request in of_unit
             )
         hypotheses = {
             language: _hypotheses(translator, of_language, language, options, context)
             for language, of_language in by_language.items()
         }
-        for of_segment, language in zip(in_context, sources, strict=True):
+        for of_segment, language in zip(requests, sources, strict=True):
             yield joined(
-                unit.write([hypotheses[language][s, unit.aligns] for s in of_unit])
+                unit.write([hypotheses[language][request] for request in of_unit])
                 for unit, of_unit in of_segment
             )
 
@@ -115,6 +113,31 @@ def aligned(
     ]
 
 
+class _Request(NamedTuple):
+    """A sentence, the prefix of its translation, and whether that is aligned with it."""
+
+    sentence: SentenceInContext
+    prefix: str
+    aligns: bool
+
+
+def _requests(
+    units: Iterable[Unit], prefix: str, history: History
+) -> list[tuple[Unit, list[_Request]]]:
+    """Returns the units of a segment with their sentences, of which the first has the prefix."""
+    prefixes = itertools.chain([prefix], itertools.repeat(""))
+    return [
+        (
+            unit,
+            [
+                _Request(history.add(sentence), next(prefixes), unit.aligns)
+                for sentence in unit.sentences.sentences
+            ],
+        )
+        for unit in units
+    ]
+
+
 def _sources(
     translator: Translator, segments: Sequence[MarkedText], source: str | None
 ) -> list[str | None]:
@@ -128,26 +151,32 @@ def _sources(
 
 def _hypotheses(
     translator: Translator,
-    sentences: Iterable[tuple[SentenceInContext, bool]],
+    requests: Iterable[_Request],
     source: str | None,
     options: dict[str, Any],
     context: ContextTranslator | None,
-) -> dict[tuple[SentenceInContext, bool], Hypothesis]:
-    """Returns the best translation of each sentence, aligned (True) or not (False)."""
-    requested = dict.fromkeys(sentences)
-    lines = list(dict.fromkeys(sentence for sentence, _ in requested))
+) -> dict[_Request, Hypothesis]:
+    """Returns the best translation of each request."""
+    requested = dict.fromkeys(requests)
+    lines = list(dict.fromkeys(request._replace(aligns=False) for request in requested))
     if context is None:
-        texts = [line.text for line in lines]
-        translated = translator.translate(texts, source=source, **options)
+        unprefixed = dataclasses.replace(options["decoding"], prefix="")
+        translated = translator.translate(
+            [line.sentence.text for line in lines], source=source,
+            prefixes=[line.prefix for line in lines], **options | {"decoding": unprefixed},
+        )  # fmt: skip
         translations = dict(zip(lines, translated, strict=True))
     else:
-        translations = context.sentences(lines, source=source, **options)
-    best_of = {(line, False): translations[line].hypotheses[0] for line in lines}
-    tagged = [line for line in lines if (line, True) in requested]
+        of_sentences = context.sentences(
+            [line.sentence for line in lines], source=source, **options
+        )
+        translations = {line: of_sentences[line.sentence] for line in lines}
+    best_of = {line: translations[line].hypotheses[0] for line in lines}
+    tagged = [line for line in lines if line._replace(aligns=True) in requested]
     best = [
         translations[line]._replace(hypotheses=translations[line].hypotheses[:1]) for line in tagged
     ]
     of_tagged = aligned(translator, best, source=source, target=options["target"])
     for line, translation in zip(tagged, of_tagged, strict=True):
-        best_of[line, True] = translation.hypotheses[0]
+        best_of[line._replace(aligns=True)] = translation.hypotheses[0]
     return best_of

@@ -1,6 +1,7 @@
 """A source's hypotheses do not depend on its batch, bit for bit, after MoE training."""
 
 import dataclasses
+import threading
 
 import numpy as np
 import pytest
@@ -144,6 +145,21 @@ def test_a_thousand_lines_translate_alike_in_batches_of_any_size(
                 np.testing.assert_allclose(best.score, together[i].score, rtol=0, atol=1e-5)
                 same_bits += best == together[i]
     print(f"{same_bits} of 3000 are the same to the last bit")
+
+
+@pytest.mark.parametrize("searches", [1, 3])
+def test_a_single_search_runs_in_the_thread_of_its_mesh(trained, monkeypatch, searches):
+    threads = []
+
+    def noted(self, sources, bucket, numbers):
+        threads.append(threading.current_thread())
+        return {number: [] for number in numbers}
+
+    monkeypatch.setattr(BucketedBatches, "_search_part", noted)
+    monkeypatch.setattr(bucketing, "concurrent_searches", lambda: searches)
+    make(trained).search(sources(40, longest=25))
+    assert len(threads) > 1
+    assert {thread is threading.current_thread() for thread in threads} == {searches == 1}
 
 
 def test_searches_at_once_share_the_batches_evenly(trained, monkeypatch):

@@ -99,6 +99,18 @@ def test_terms_in_any_case():
     ]  # fmt: skip
 
 
+def test_the_language_of_the_line_decides_the_lower_case_of_i():
+    parsed = Glossary.parse("ışık\tlight\nilik\tmarrow\nPIN\tcode\n")
+    assert sources(parsed, "Işık söndü, İlik, ILIK, Pin", "Turkish") == ["ışık", "ilik"]
+    assert sources(parsed, "IŞIK. ILIK SU", "az") == ["ışık"]
+    assert sources(parsed, "Işık, ILIK, PIN", "English") == ["ilik", "PIN"]
+    for text, language in (("pın", "tr"), ("pin", "en"), ("pin", "")):
+        assert not parsed.terms_of(text, language)
+        assert list(parsed.terms_of(text, language, any_case=True)) == [parsed.terms[2]]
+    assert not parsed.terms_of("pin", "tr", any_case=True)
+    assert sources(Glossary.parse("İzmir ışık\t\n"), "İzmir ışık") == ["İzmir ışık"]
+
+
 def test_the_longest_of_overlapping_terms_counts_and_that_of_the_language():
     parsed = Glossary.parse("rote\tred\nrote Karte\tred card\nKarte\tmap\nrote\tgang\tde\n")
     assert sources(parsed, "rote Karte") == ["rote Karte"]

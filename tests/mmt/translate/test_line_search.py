@@ -93,6 +93,25 @@ def test_what_is_around_placeholders_is_translated(translator):
         assert placeholders.counts(hypothesis.text) == placeholders.counts(line)
 
 
+def test_a_prefix_stands_before_placeholders_that_begin_a_line(translator, monkeypatch):
+    def translate(self, texts):
+        return [
+            Translation(text.text, (Hypothesis(f"{text.prefix} one".strip(), 0.0),))
+            for text in texts
+        ]
+
+    monkeypatch.setattr(LineSearch, "_translate_sentences", translate)
+    forced = dataclasses.replace(KEPT, prefix="Hi,")
+    lines = ["{a} eins", "{a}", "- %s: eins {a} zwei", "Eins {a} zwei"]
+    translations = translator.translate(lines, source="de", decoding=forced)
+    assert [translation.text for translation in translations] == [
+        "Hi, {a} one", "Hi, {a}", "Hi, - %s one {a} one", "Hi, one {a} one"
+    ]  # fmt: skip
+    forced = dataclasses.replace(forced, prefix="See {b}:")
+    (translation,) = translator.translate(lines[:1], source="de", decoding=forced)
+    assert translation.text == "See {b}: {a} one"
+
+
 def test_a_sentence_in_capitals_is_read_in_sentence_case(translator):
     recased = dataclasses.replace(GREEDY, recase_capitals=True)
     mixed = "EINS ZWEI. Drei vier."

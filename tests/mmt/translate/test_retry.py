@@ -1,10 +1,13 @@
 """Risky lines are translated again; the translation that agrees most with the others stays."""
 
 import dataclasses
+import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from mmt.identify import LanguageIdentifier
 from mmt.translate import Decoding, Glossary, Hypothesis, Translation, Translator, retry
 from mmt.translate.comet import CometModel, Reranker
 from mmt.translate.translation import join
@@ -100,6 +103,38 @@ def test_lines_that_are_not_risky_are_not_translated_again(translator, monkeypat
     assert seen == risky
     for before, after in zip(once, again, strict=True):
         assert before == after or before.source in risky
+
+
+class OneIsEnglish(LanguageIdentifier):
+    """Takes lines with `one` for English, and others for German."""
+
+    def __init__(self):
+        sizes = {"alphabet": 1, "embedding": (1, 1), "output": (1, 3), "bias": 3}
+        arrays = {name: np.zeros(size, np.float32) for name, size in sizes.items()}
+        alphabet = arrays.pop("alphabet").astype(np.int32)
+        super().__init__(("deu_Latn", "eng_Latn", "und"), alphabet, **arrays)
+
+    def probabilities(self, lines):
+        rows = [[0.0, 1.0, 0.0] if "one" in line else [1.0, 0.0, 0.0] for line in lines]
+        return np.array(rows, np.float32).reshape(-1, 3)
+
+
+def test_the_source_language_is_compared_with_the_whole_text_only(translator):
+    translator = dataclasses.replace(translator, identifier=OneIsEnglish())
+    lines = ["eins zwei drei vier", "vier drei zwei eins", "one two three four"]
+    options = {"decoding": GREEDY, "source": "de"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        *good, bad = retry.translate(translator, lines, CALIBRATION, **options)
+        good = [line._replace(risk=line.risk._replace(flags=())) for line in good]
+        bad = bad._replace(risk=bad.risk._replace(flags=("copy",)))
+        sure = dataclasses.replace(CALIBRATION, risky=0.0)
+        assert len(retry.again(translator, [*good, bad], sure, **options)) == 3
+        detected = options | {"source": "auto"}
+        assert list(retry.translate(translator, lines, ALL_RISKY, retry=True, **detected))
+    with pytest.warns(UserWarning, match="most of the text looks like English") as found:
+        list(retry.translate(translator, lines[2:], ALL_RISKY, retry=True, **options))
+    assert len(found) == 1
 
 
 def test_another_decoding_than_that_of_the_calibration_gives_a_warning(translator):

@@ -21,6 +21,15 @@ def test_formats():
     }
 
 
+def test_of_hypotheses_with_equal_texts_the_first_stays():
+    texts = ("x", -1.0), ("X", -2.0), ("y", -3.0), ("x", -4.0)
+    translation = Translation("a", tuple(Hypothesis(*each) for each in texts))
+    assert [each.score for each in translation.distinct().hypotheses] == [-1.0, -2.0, -3.0]
+    recased = translation.recased_by(str.upper)
+    assert recased.recased and not translation.distinct().recased
+    assert recased.hypotheses == (Hypothesis("X", -1.0), Hypothesis("Y", -3.0))
+
+
 def test_a_line_of_pieces_joins_texts_and_averages_scores():
     first = Translation("a", (Hypothesis("x", -1.0, ("x",)), Hypothesis("y", -2.0)))
     second = Translation("b", (Hypothesis("", -3.0), Hypothesis("z", -4.0), Hypothesis("w", -5.0)))

@@ -96,6 +96,19 @@ def test_sentences_of_a_line_are_context_of_each_other():
         list(context.translate(["a"], decoding=Decoding(prefix="A")))
 
 
+def test_hypotheses_that_differ_only_in_the_context_are_one():
+    class Varying(UpperCaseTranslator):
+        def translate(self, lines, *, decoding, **options):
+            for each in super().translate(lines, decoding=decoding):
+                text = each.text
+                texts = text, text.replace("A", "AH"), f"{text}!", text.replace("A", "OH")
+                yield each._replace(hypotheses=tuple(Hypothesis(t, 0.0) for t in texts))
+
+    context = ContextTranslator(Varying(), 1)
+    _, second = context.translate(["a", "b"], decoding=dataclasses.replace(LINES, nbest=4))
+    assert [each.text for each in second.hypotheses] == ["B", "B!"]
+
+
 def test_placeholders_belong_to_the_sentence():
     kept = dataclasses.replace(LINES, keep_placeholders=True)
 
@@ -145,6 +158,9 @@ def test_a_file_is_one_document_and_tags_stay_in_their_sentence():
     assert context.retranslated == 2
     plain = markup.translate(UpperCaseTranslator(), segments, decoding=SENTENCES)
     assert list(plain) == results and isinstance(results[0], MarkedText)
+    prefixed = dataclasses.replace(SENTENCES, prefix="A")
+    with pytest.raises(ValueError, match="prefix 'A': it excludes context"):
+        list(markup.translate(translator, segments, decoding=prefixed, context=context))
 
 
 def test_no_lines_are_no_context():

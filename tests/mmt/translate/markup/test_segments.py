@@ -54,6 +54,20 @@ def test_a_translator_keeps_the_tags_of_segments_of_several_sentences(translator
     assert alone == results[0]
 
 
+def test_a_prefix_begins_the_translation_of_a_segment_and_not_of_each_sentence(translator):
+    texts = ["Eins zwei. Drei vier! Eins zwei.", "sechs"]
+    decoding = Decoding(beam=1, split="sentences", max_length_ratio=1.0, prefix="acht")
+    expected = [
+        line.text.split() for line in translator.translate(texts, source="de", decoding=decoding)
+    ]
+    segments = [MarkedText(text, ()) for text in texts]
+    plain = markup.translate(translator, segments, source="de", decoding=decoding)
+    assert [result.text.split() for result in plain] == expected
+    tagged = [markup.parse(f"<b>{text}</b>") for text in texts]
+    of_tagged = markup.translate(translator, tagged, source="de", decoding=decoding)
+    assert [result.text.split() for result in of_tagged] == expected
+
+
 def test_a_sentence_that_is_too_long_is_aligned_piece_by_piece(translator):
     line = "eins zwei drei vier fünf sechs sieben acht, neun zehn elf zwölf eins zwei drei vier, "
     line += line + "Montag."
