@@ -160,6 +160,20 @@ def test_rows_of_an_old_checkpoint_are_reported(checkpoint, losses, noted):
     assert "scores of bilingual" not in text and text.count("its cost and curve") == 2 * noted
 
 
+def test_an_unknown_cost_of_a_parent_is_reported():
+    rows, analyses = made_up(2, ("moe", "student", "T:1"))
+    note = "The cost of student excludes that of moe, from which it started: moe has no cost row."
+    assert note not in said(rows, AnalysisIndex(analyses))
+    without = [item for item in analyses if (item.kind, item.system) != ("cost", "moe")]
+    assert note in said(rows, AnalysisIndex(without))
+    started = [
+        dataclasses.replace(item, initial="int8") if (item.kind, item.system) == ("recipe", "T:1")
+        else item for item in analyses
+    ]  # fmt: skip
+    text = "Ablation T: The cost of T:1 excludes that of int8, from which it started"
+    assert text in said(rows, AnalysisIndex(started))
+
+
 def test_few_sentences_are_reported_left_out_or_in():
     rows = [row(), row(source="swh_Latn", sentences=99)]
     assert "1 of 2 languages have fewer than 100 sentences; the means exclude them" in said(rows)
