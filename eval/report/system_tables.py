@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from eval.records.analysis import Cost, Curve, ExpertLoad
 from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex, measured, order_of_layer
 from eval.records.behaviour import BehaviourShares
-from eval.records.contrastive import ContrastiveAccuracy, summaries
+from eval.records.contrastive import SUMMED, ContrastiveAccuracy, summaries
 from eval.records.results import Row
 from eval.report.cells import Column, Table, Value, averaged, mean
 from eval.report.comparison import Comparison, Group, Score, by_resource, by_size
@@ -173,11 +173,11 @@ def contrastive(analyses: AnalysisIndex) -> Table:
         for row in analyses.contrastive(system):
             by_set.setdefault((row.testset, row.context_lines), []).append(row)
         for (testset, count), rows in by_set.items():
-            of_languages = len({row.source for row in rows})
             for name, sums in summaries(rows).items():
+                sources = {row.source for row in rows if row.phenomenon in SUMMED[name]}
                 right = sums.in_context, sums.without_context, sums.other_context
                 shares = (number / sums.examples for number in right)
-                lines.append((system, testset, count, name, *shares, sums.examples, of_languages))
+                lines.append((system, testset, count, name, *shares, sums.examples, len(sources)))
     return Table(columns, tuple(lines))
 
 

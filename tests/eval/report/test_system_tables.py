@@ -269,9 +269,17 @@ def test_contrastive_examples_are_summed_over_languages():
     table = system_tables.contrastive(AnalysisIndex(others))
     shares = 0.9, 0.2, 0.5
     assert table.rows == (
-        ("tiny", "talks", 1, "she", *shares, 10, 2),
-        ("tiny", "talks", 1, "pronouns", *shares, 10, 2),
-        ("tiny", "talks", 1, "names", *shares, 10, 2),
+        ("tiny", "talks", 1, "she", *shares, 10, 1),
+        ("tiny", "talks", 1, "pronouns", *shares, 10, 1),
+        ("tiny", "talks", 1, "names", *shares, 10, 1),
         ("tiny", "talks", 2, "she", *shares, 10, 1),
         ("tiny", "talks", 2, "pronouns", *shares, 10, 1),
     )  # fmt: skip
+
+
+def test_each_kind_of_contrastive_examples_has_its_own_languages():
+    he, swahili = ({"phenomenon": "he"}, {"source": "swh_Latn", "phenomenon": "name"})
+    of_each = [he, {"phenomenon": "name"}, swahili]
+    rows = [dataclasses.replace(CONTRASTIVE, **changes) for changes in of_each]
+    table = system_tables.contrastive(AnalysisIndex(rows))
+    assert {line[3]: line[-1] for line in table.rows} == {"he": 1, "pronouns": 1, "names": 2}
