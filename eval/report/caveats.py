@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from eval.records.analysis import Curve
 from eval.records.analysis_index import AnalysisIndex
-from eval.records.results import Row
+from eval.records.results import Row, several_origins
 from eval.report import cells
 from eval.report.comparison import METRICS, SMALL, Comparison, Entry, Group
 from mmt import languages
@@ -47,12 +47,8 @@ def on(comparison: Comparison, analyses: AnalysisIndex) -> tuple[Note, ...]:
         lacking = [entry for entry in entries if system not in entry.rows]
         if lacking:
             notes.append(Note(f"{system} has no score for {_count(lacking)}", _names(lacking)))
-        for field in ("checkpoint", "decode", "config"):
-            values = Counter(getattr(e.rows[system], field) for e in entries if system in e.rows)
-            if len(values) > 1:
-                parts = ", ".join(f"{value} ({count})" for value, count in values.items())
-                name = {"decode": "decoding"}.get(field, field)
-                notes.append(Note(f"The scores of {system} have more than one {name}: {parts}"))
+        for origin in several_origins(e.rows[system] for e in entries if system in e.rows):
+            notes.append(Note(f"The scores of {system} have more than one {origin}"))
     notes += _on_doubled(comparison)
     notes += _on_fairness(entries)
     notes += _on_mixtures(comparison)

@@ -51,6 +51,13 @@ def test_uneven_settings_are_reported():
     assert "other has no score for 1 language: Swahili" in text
 
 
+def test_rows_of_an_older_training_are_reported():
+    older = [row(weights="f0"), row(source="fra_Latn", weights="f0"), row(source="ita_Latn")]
+    text = said([*older, row(source="swh_Latn", weights="f1")])
+    assert "The scores of multi have more than one hash of weights: f0 (2), f1 (1)." in text
+    assert "more than one" not in said(older)
+
+
 def test_systems_trained_on_other_numbers_of_pairs_are_reported():
     text = said([row(), row(system="other", train_pairs=7)])
     assert "different numbers of pairs of 1 language; the page shows the number of the" in text
