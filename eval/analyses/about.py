@@ -1,9 +1,12 @@
 """The rows of analysis.jsonl that describe an evaluated run, such as its cost and its corpora."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from eval.analyses import cost, provenance, routing
-from eval.records.analysis import Reliability
+from eval.records import analysis
+from eval.records.analysis import ExpertLoad, Reliability
+from eval.records.provenance import CorpusUses
 from eval.systems import System
 from eval.testsets import TestSet
 from mmt.run import Run
@@ -19,6 +22,31 @@ def rows(run: Run, system: System, translator: Translator, testset: TestSet) -> 
     )  # fmt: skip
     used = provenance.uses(run.directory, system)
     return [*cost.cost(run.directory, system), *used, *routed, *_reliability(run, system)]
+
+
+def outdated(
+    new: Sequence[Any], system: System, testset: TestSet
+) -> Callable[[analysis.Row], bool]:
+    """Returns whether an older row is of a language or layer that a retrained run no longer has.
+
+    new: the rows of the run. testset: with all its languages.
+    """
+    trained = {row.source for row in new if isinstance(row, CorpusUses)}
+    layers = {(row.layer, len(row.load)) for row in new if isinstance(row, ExpertLoad)}
+    measured_again = system.checkpoint, testset.name
+
+    def is_outdated(row: analysis.Row) -> bool:
+        if row.system != system.name:
+            return False
+        if isinstance(row, CorpusUses):
+            return row.source not in trained
+        if not isinstance(row, ExpertLoad):
+            return False
+        lost = (row.checkpoint, row.testset) == measured_again
+        lost &= row.source not in testset.languages
+        return lost or (row.layer, len(row.load)) not in layers
+
+    return is_outdated
 
 
 def _reliability(run: Run, system: System) -> list[Reliability]:

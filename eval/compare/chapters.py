@@ -237,9 +237,10 @@ def _scores(scores: RunPair) -> Chapter:
         f"Scores: {scores.other} against {scores.first}",
         tuple(sentences),
         (*tables, *map(_languages, scores.comparisons)),
-        tuple(
-            f"{testset}: not compared, {part.reason}: {_names(part.languages)}"
-            for testset, parts in scores.left_out.items() for part in parts
+        (
+            *(note for part in scores.comparisons for note in part.notes),
+            *(f"{testset}: not compared, {part.reason}: {_names(part.languages)}"
+              for testset, parts in scores.left_out.items() for part in parts),
         ),
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from eval.analyses.significance import Judged
 from eval.compare.compared_run import ComparedRun
 from eval.records.analysis import Paired, SentenceCounts
 from eval.records.analysis_index import SURE
-from eval.records.results import Row
+from eval.records.results import Row, several_origins
 from mmt.system.progress import track
 
 WON = 5  # languages that are named where a run wins most
@@ -75,7 +75,8 @@ class LeftOut:
 class ScoreComparison:
     """Two runs on one test set with one decoding. languages: from the most gained BLEU down.
 
-    only: the run that alone was trained on these languages; "" for languages of both.
+    only: the run that alone was trained on these languages; "" for languages of both. notes: runs
+    whose rows have several checkpoints, configs or weights.
     """
 
     testset: str
@@ -84,6 +85,7 @@ class ScoreComparison:
     other: str
     languages: tuple[LanguageDifference, ...]
     only: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -237,7 +239,14 @@ def _compare_rows(
         for (first_row, other_row), test in zip(rows, tests, strict=True)
     ]  # fmt: skip
     languages.sort(key=lambda language: (-language.delta, language.source, language.target))
-    return ScoreComparison(testset, decode, first.name, other.name, tuple(languages), only)
+    notes = (
+        f"The rows of {run.name} on {testset}, {decode}, have more than one {origin}"
+        for run, of_run in zip((first, other), zip(*rows, strict=True), strict=True)
+        for origin in several_origins(of_run)
+    )
+    return ScoreComparison(
+        testset, decode, first.name, other.name, tuple(languages), only, tuple(notes)
+    )
 
 
 def _fields(test: Paired, q: float) -> dict[str, float]:

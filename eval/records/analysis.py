@@ -8,7 +8,7 @@ below. This module defines and checks rows; `eval/analyses` computes them. Share
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, get_args
 
@@ -359,12 +359,18 @@ def read(path: Path) -> list[Row]:
     return [row for row, _ in rows.read(path, _row)] if path.exists() else []
 
 
-def add(path: Path, new: Sequence[Row]) -> None:
+def add(
+    path: Path, new: Sequence[Row], *, outdated: Callable[[Row], bool] = lambda row: False
+) -> None:
     """Appends rows to the file; each replaces an older row with the same key.
 
-    See `results.add_rows`: all other lines are unchanged, and an error leaves the file unchanged.
+    outdated: whether an older row is removed. See `results.add_rows`: all other lines are
+    unchanged, and an error leaves the file unchanged.
     """
-    rows.add(path, new, _row, values=lambda row: {"kind": row.kind, **dataclasses.asdict(row)})
+    rows.add(
+        path, new, _row, values=lambda row: {"kind": row.kind, **dataclasses.asdict(row)},
+        outdated=outdated,
+    )  # fmt: skip
 
 
 def path_for(results_file: Path) -> Path:

@@ -158,16 +158,18 @@ class AnalysisIndex:
         """Returns the system that it was distilled from, else ""."""
         return next((recipe.teacher for recipe in self.recipes(system)), "")
 
-    def before(self, system: str) -> Sequence[Cost]:
-        """Returns the costs of the systems it depends on: its teacher, the system whose weights it
-        started from, and those that these depend on.
+    def parent_costs(self, system: str) -> dict[str, Cost | None]:
+        """Returns the costs of the systems it depends on; None for those without a `cost` row.
+
+        These are its teacher, the system whose weights it started from, and those that these depend
+        on.
         """
         lineage = [system]
         for ancestor in lineage:
             recipe_rows = self.recipes(ancestor)[:1]
             parents = [name for recipe in recipe_rows for name in (recipe.teacher, recipe.initial)]
             lineage += dict.fromkeys(name for name in parents if name and name not in lineage)
-        return [cost for ancestor in lineage[1:] for cost in self.costs(ancestor)[:1]]
+        return {parent: next(iter(self.costs(parent)), None) for parent in lineage[1:]}
 
     def curve(self, system: str) -> Curve | None:
         """Returns its training curve."""

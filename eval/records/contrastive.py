@@ -10,6 +10,8 @@ from mmt.checked import HUGE, within
 PRONOUNS = ("he", "she", "it")
 NAME = "name"
 PHENOMENA = (*PRONOUNS, NAME)
+# The phenomena of each sum over languages.
+SUMMED = {name: (name,) for name in PRONOUNS} | {"pronouns": PRONOUNS, "names": (NAME,)}
 _COUNTS = ("in_context", "without_context", "other_context", "gained", "gained_over_other")
 
 
@@ -79,12 +81,8 @@ class ContrastiveAccuracy(ContrastiveCounts, rows.AnalysisRow):
 
 
 def summaries(of: Iterable[ContrastiveAccuracy]) -> dict[str, ContrastiveCounts]:
-    """Returns the sums over languages, by name: each pronoun, 'pronouns' and 'names'.
-
-    Names without examples are left out.
-    """
+    """Returns the sums over languages, by name in SUMMED. Names without examples are left out."""
     accuracies = list(of)
-    groups = {name: (name,) for name in PRONOUNS} | {"pronouns": PRONOUNS, "names": (NAME,)}
     sums = {
         group: ContrastiveCounts(
             **{
@@ -92,6 +90,6 @@ def summaries(of: Iterable[ContrastiveAccuracy]) -> dict[str, ContrastiveCounts]
                 for name in ("examples", *_COUNTS)
             }
         )
-        for group, phenomena in groups.items()
+        for group, phenomena in SUMMED.items()
     }
     return {group: counts for group, counts in sums.items() if counts.examples}

@@ -4,7 +4,8 @@ rows.py reads and writes the file; metrics.py computes the scores.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ _SCORE, _AMOUNT = within(0, 100, slack=1e-6), within(0, HUGE)
 KINDS = ("multilingual", "bilingual")
 LONGEST = 200  # bytes: names become parts of file names
 KEY = ("system", "testset", "source", "target", "checkpoint", "decode")
+_ORIGINS = {
+    "checkpoint": "checkpoint", "decode": "decoding", "config": "config",
+    "weights": "hash of weights",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +82,20 @@ class Row(files.Checked):
     def key(self) -> tuple[str, ...]:
         """Returns the key of the row; a later row with an equal key replaces it."""
         return tuple(getattr(self, name) for name in KEY)
+
+
+def several_origins(rows: Iterable[Row]) -> list[str]:
+    """Returns `checkpoint: mine/1 (5), mine/2 (1)` for each origin of which rows have several.
+
+    In parentheses is the number of rows. Unknown weights are ignored.
+    """
+    of_all, several = list(rows), []
+    for field, name in _ORIGINS.items():
+        values = [value for row in of_all if (value := getattr(row, field)) is not None]
+        counts = [f"{value} ({count})" for value, count in Counter(values).items()]
+        if len(counts) > 1:
+            several.append(f"{name}: {', '.join(counts)}")
+    return several
 
 
 def check_name(name: str, field: str) -> None:

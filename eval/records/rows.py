@@ -82,19 +82,21 @@ def add(
     parse: Parse[R],
     *,
     values: Callable[[Any], Mapping[str, Any]] = dataclasses.asdict,
+    outdated: Callable[[R], bool] = lambda row: False,
 ) -> None:
     """Appends `rows` to the file; each replaces an older row with the same key.
 
-    values: a function from a row to the object to write. All other lines stay identical, byte for
-    byte. Concurrent writers wait for each other. Raises ValueError if the file has a broken row,
-    and OSError if the disk is full or read-only. In both cases the file is unchanged.
+    values: a function from a row to the object to write. outdated: whether an older row is removed.
+    All other lines stay identical, byte for byte. Concurrent writers wait for each other. Raises
+    ValueError if the file has a broken row, and OSError if the disk is full or read-only. In both
+    cases the file is unchanged.
     """
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(path.parent):
         newest = {row.key: row for row in rows}
         old = read(path, parse) if path.exists() else []
-        lines = [line for row, line in old if row.key not in newest]
+        lines = [line for row, line in old if row.key not in newest and not outdated(row)]
         lines += [
             json.dumps(values(row), ensure_ascii=False, allow_nan=False).encode()
             for row in newest.values()

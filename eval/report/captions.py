@@ -70,11 +70,14 @@ def of(figure: str, comparison: Comparison, analyses: AnalysisIndex) -> tuple[st
             f"marks: fewer than {SMALL} lines."
         )
     assert figure == "quality_by_cost", figure
+    with_costs = [system for system in comparison.systems if analyses.costs(system)]
+    unknown = [each for each in with_costs if None in analyses.parent_costs(each).values()]
     return "Quality against cost", (
         "As Figure 1 of GShard. Vertical lines: 95 % interval of the mean over languages. The "
         "baselines are one point: the sums of their hours, parameters and tokens. The hours and "
         "tokens of a student include those of its teacher. Those of a system that started from "
         "another system's weights include those of that system."
+        + (f" They are unknown for {', '.join(unknown)} (see Caveats)." if unknown else "")
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from eval.records.analysis import Curve
 from eval.records.analysis_index import AnalysisIndex
-from eval.records.results import Row
+from eval.records.results import Row, several_origins
 from eval.report import cells
 from eval.report.comparison import METRICS, SMALL, Comparison, Entry, Group
 from mmt import languages
@@ -47,20 +47,16 @@ def on(comparison: Comparison, analyses: AnalysisIndex) -> tuple[Note, ...]:
         lacking = [entry for entry in entries if system not in entry.rows]
         if lacking:
             notes.append(Note(f"{system} has no score for {_count(lacking)}", _names(lacking)))
-        for field in ("checkpoint", "decode", "config"):
-            values = Counter(getattr(e.rows[system], field) for e in entries if system in e.rows)
-            if len(values) > 1:
-                parts = ", ".join(f"{value} ({count})" for value, count in values.items())
-                name = {"decode": "decoding"}.get(field, field)
-                notes.append(Note(f"The scores of {system} have more than one {name}: {parts}"))
+        for origin in several_origins(e.rows[system] for e in entries if system in e.rows):
+            notes.append(Note(f"The scores of {system} have more than one {origin}"))
     notes += _on_doubled(comparison)
     notes += _on_fairness(entries)
     notes += _on_mixtures(comparison)
     notes += _on_outputs(comparison, analyses)
-    notes += _on_steps(comparison, analyses)
+    notes += _on_costs(comparison, analyses)
     for part in comparison.ablations:
         of_part = _on_unshared(part) + _on_small(part) + _on_doubled(part) + _on_mixtures(part)
-        of_part += _on_steps(part, analyses)
+        of_part += _on_costs(part, analyses)
         notes += [Note(f"Ablation {part.name}: {note.text}", note.names) for note in of_part]
     return (*notes, *(_on_analysis(comparison, analyses) if len(analyses) else ()))
 
@@ -260,8 +256,8 @@ def _on_outputs(comparison: Comparison, analyses: AnalysisIndex) -> list[Note]:
     return notes
 
 
-def _on_steps(comparison: Comparison, analyses: AnalysisIndex) -> list[Note]:
-    """Returns notes on systems whose scores and cost are from different training steps.
+def _on_costs(comparison: Comparison, analyses: AnalysisIndex) -> list[Note]:
+    """Returns notes on costs that lack a parent's, or are of another training step than the scores.
 
     Scores may be from the last step or from the step with the lowest validation loss.
     """
@@ -270,6 +266,10 @@ def _on_steps(comparison: Comparison, analyses: AnalysisIndex) -> list[Note]:
         checkpoints = dict.fromkeys(row.checkpoint for row in comparison.used
                                     if row.system == system)  # fmt: skip
         for cost in analyses.costs(system)[:1]:
+            parents = analyses.parent_costs(system).items()
+            for parent in (name for name, parent_cost in parents if parent_cost is None):
+                text = f"The cost of {system} excludes that of {parent}, from which it started"
+                notes.append(Note(f"{text}: {parent} has no cost row"))
             for checkpoint in checkpoints:
                 step = checkpoint.rpartition("/")[2].rpartition("+")[2]  # `a/1+2`: an average
                 curve = analyses.curve(system)

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from eval.records.analysis import Cost, Curve, ExpertLoad
 from eval.records.analysis_index import OUTPUT_CHECKS, AnalysisIndex, measured, order_of_layer
 from eval.records.behaviour import BehaviourShares
-from eval.records.contrastive import ContrastiveAccuracy, summaries
+from eval.records.contrastive import SUMMED, ContrastiveAccuracy, summaries
 from eval.records.results import Row
 from eval.report.cells import Column, Table, Value, averaged, mean
 from eval.report.comparison import Comparison, Group, Score, by_resource, by_size
@@ -24,7 +24,7 @@ def costs(comparison: Comparison, analyses: AnalysisIndex) -> Table:
 
     The mean BLEU of a bilingual system is over the languages that it is the baseline of.
     A student, or a system that started from another system's weights, also has its device-hours
-    including those systems.
+    including those systems, unless the cost of one of them is unknown.
     """
     columns = (
         Column("System"), Column("Parameters", "amount", rank=1),
@@ -42,10 +42,9 @@ def costs(comparison: Comparison, analyses: AnalysisIndex) -> Table:
     for system in comparison.systems:
         for cost in analyses.costs(system)[:1]:
             delta = group.delta(system)
-            with_parents = _with_parents(system, cost, analyses)
-            hours = cost.device_hours if with_parents is None else with_parents
+            hours = _total_hours(system, cost, analyses)
             rows.append((
-                system, *_spent([cost]), with_parents,
+                system, *_spent([cost]), hours if analyses.parent_costs(system) else None,
                 mean(group, system, "bleu"), mean(group, system, "delta"),
                 delta / hours if delta is not None and hours else None,
             ))  # fmt: skip
@@ -174,11 +173,11 @@ def contrastive(analyses: AnalysisIndex) -> Table:
         for row in analyses.contrastive(system):
             by_set.setdefault((row.testset, row.context_lines), []).append(row)
         for (testset, count), rows in by_set.items():
-            of_languages = len({row.source for row in rows})
             for name, sums in summaries(rows).items():
+                sources = {row.source for row in rows if row.phenomenon in SUMMED[name]}
                 right = sums.in_context, sums.without_context, sums.other_context
                 shares = (number / sums.examples for number in right)
-                lines.append((system, testset, count, name, *shares, sums.examples, of_languages))
+                lines.append((system, testset, count, name, *shares, sums.examples, len(sources)))
     return Table(columns, tuple(lines))
 
 
@@ -210,6 +209,7 @@ def ablation(comparison: Comparison, analyses: AnalysisIndex) -> Table:
     for system, loss in zip(systems, losses, strict=True):
         cost = next(iter(analyses.costs(system)), None)
         varied = system in comparison.systems
+        has_parents = bool(analyses.parent_costs(system))
         rows.append((
             system.partition(":")[2].strip() if varied else f"system {system}",
             len(group.values(system, "bleu")),
@@ -217,7 +217,7 @@ def ablation(comparison: Comparison, analyses: AnalysisIndex) -> Table:
             *(mean(part, system, "bleu") for part in parts), f"{loss:.3f}" if loss else None,
             _last_source_use(analyses.curve(system)),
             cost.steps if cost else None, cost.device_hours if cost else None,
-            _with_parents(system, cost, analyses) if cost else None,
+            _total_hours(system, cost, analyses) if cost and has_parents else None,
         ))  # fmt: skip
     return Table(tuple(columns), tuple(rows)).filled
 
@@ -315,10 +315,11 @@ def _spent(costs: Sequence[Cost]) -> list[Value]:
     ]  # fmt: skip
 
 
-def _with_parents(system: str, cost: Cost, analyses: AnalysisIndex) -> float | None:
-    """Returns device-hours of a system and the systems it started from; None without such."""
-    parents = analyses.before(system)
-    return sum(c.device_hours for c in (cost, *parents)) if parents else None
+def _total_hours(system: str, cost: Cost, analyses: AnalysisIndex) -> float | None:
+    """Returns device-hours of a system and the systems it started from; None if one is unknown."""
+    costs = [cost, *analyses.parent_costs(system).values()]
+    hours = [each.device_hours for each in costs if each]
+    return sum(hours) if len(hours) == len(costs) else None
 
 
 def _fine(value: float) -> str:

@@ -54,9 +54,9 @@ def _evaluate(args: argparse.Namespace) -> None:
 
     run = Run(args.model)
     run.check_is_model(run.manifest)
-    testset = testsets.for_model(args.testset, read_manifest(run.manifest))
+    whole = testset = testsets.for_model(args.testset, read_manifest(run.manifest))
     if args.languages is not None:
-        testset = testset.only(args.languages.split(","))
+        testset = whole.only(args.languages.split(","))
     comet = _comet_model(args)
     if args.contrastive and args.context is None:
         raise ValueError("--contrastive needs --context N, the previous lines of its examples")
@@ -86,7 +86,9 @@ def _evaluate(args: argparse.Namespace) -> None:
     if context:
         print(context.report(), file=sys.stderr)
     if not translator.others:  # the rows describe one run
-        analysis.add(analysis.path_for(out), about.rows(run, system, translator, testset))
+        described = about.rows(run, system, translator, testset)
+        outdated = about.outdated(described, system, whole)
+        analysis.add(analysis.path_for(out), described, outdated=outdated)
     neural = {} if comet is None else _comet([out], comet, rows)
     print(f"rows in {out}, texts in {out.parent / 'hypotheses'}", file=sys.stderr)
     print("language\tBLEU\tchrF++" + ("\tCOMET" if comet else ""), file=sys.stderr)

@@ -35,10 +35,15 @@ class Axis(NamedTuple):
     of: Callable[[Cost], float]
     summed: bool
 
-    def total(self, costs_of: tuple[Sequence[Cost], Sequence[Cost]]) -> float:
-        """Returns the sum over a system's costs and, if `summed`, those of its parents."""
+    def total(self, costs_of: tuple[Sequence[Cost], Sequence[Cost | None]]) -> float | None:
+        """Returns the sum over a system's costs and, if `summed`, those of its parents.
+
+        None if a cost is unknown.
+        """
         costs, parents = costs_of
-        return sum(self.of(cost) for cost in [*costs, *(parents if self.summed else [])])
+        needed = [*costs, *(parents if self.summed else [])]
+        known = [self.of(cost) for cost in needed if cost]
+        return sum(known) if len(known) == len(needed) else None
 
 
 COSTS = (
@@ -55,8 +60,9 @@ def quality_by_cost(
 
     The baselines are one point: the sums of their device-hours, parameters and tokens. Device-hours
     and tokens of a student include its teacher's. Those of a system that started from another
-    system's weights include that system's. A cost that is equal for all has no panel. None without
-    `cost` rows of two systems, or if no cost differs.
+    system's weights include that system's; if that is unknown, the panel lacks the system. A cost
+    that is equal for all has no panel. None without `cost` rows of two systems, or if no cost
+    differs.
     """
     group, score = comparison.compared, "delta"
     if not group.entries:
@@ -71,7 +77,11 @@ def quality_by_cost(
     }
     points = {system: point for system, point in points.items() if point[0]}
     costs_of = {system: _needed(system, costs, analyses) for system, (_, costs) in points.items()}
-    axes_shown = [axis for axis in COSTS if _differs([axis.total(n) for n in costs_of.values()])]
+    totals = {
+        axis: {s: total for s, n in costs_of.items() if (total := axis.total(n)) is not None}
+        for axis in COSTS
+    }
+    axes_shown = [axis for axis in COSTS if _differs([*totals[axis].values()])]
     if len(points) < 2 or not axes_shown:
         return None
     with styled():
@@ -85,18 +95,18 @@ def quality_by_cost(
             axes.grid(True, axis="both")
             axes.set_xlabel(axis.label)
             for system, (values, costs) in points.items():
-                x, y = axis.total(costs_of[system]), sum(values) / len(values)
-                shade = colour(comparison.palette, system) if system else PALETTE["ink"]
                 name = system or f"{len(costs)} baseline{'' if len(costs) == 1 else 's'}"
+                look = _look(comparison.palette, system)
+                if axis is axes_shown[0]:
+                    look["label"] = label(name)
+                if system not in totals[axis]:
+                    axes.plot([], [], **look)  # for the legend
+                    continue
+                x, y = totals[axis][system], sum(values) / len(values)
                 if ends := mean_interval(values):
-                    axes.vlines(x, *ends, color=shade, linewidth=1.2, alpha=0.5)
+                    axes.vlines(x, *ends, color=look["color"], linewidth=1.2, alpha=0.5)
                 message = tooltip(f"{name}: {y:.1f} {y_label}; {amount(x)} {axis.label}")
-                look = {"marker": marker(comparison.palette, system)} if system else {}
-                look = look or {"marker": "o", "mfc": PALETTE["page"]}
-                axes.plot(
-                    x, y, ms=8, color=shade, gid=message, zorder=3, ls="",
-                    label=label(name) if axis is axes_shown[0] else None, **look,
-                )  # fmt: skip
+                axes.plot(x, y, gid=message, zorder=3, **look)
             axes.margins(x=0.15, y=0.15)
             _mark(axes)
         figure.axes[0].set_ylabel(y_label)
@@ -106,9 +116,17 @@ def quality_by_cost(
 
 def _needed(
     system: str, costs: Sequence[Cost], analyses: AnalysisIndex
-) -> tuple[list[Cost], list[Cost]]:
+) -> tuple[list[Cost], list[Cost | None]]:
     """Returns the costs of a system ("" for the baselines) and of the systems it started from."""
-    return list(costs), list(analyses.before(system)) if system else []
+    return list(costs), list(analyses.parent_costs(system).values()) if system else []
+
+
+def _look(palette: Sequence[str], system: str) -> dict[str, Any]:
+    """Returns the style of a system's mark ("" for the baselines)."""
+    look = {"marker": "o", "mfc": PALETTE["page"], "color": PALETTE["ink"]}
+    if system:
+        look = {"marker": marker(palette, system), "color": colour(palette, system)}
+    return look | {"ms": 8, "ls": ""}
 
 
 def _differs(values: Sequence[float]) -> bool:

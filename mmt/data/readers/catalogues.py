@@ -45,8 +45,8 @@ def read_two(files: Files) -> Iterator[Sides]:
 def read_bilingual(files: Files) -> Iterator[Sides]:
     """Yields the translated entries of a file with both languages.
 
-    A String Catalog has the texts by language. A TS file names one language of each side at most,
-    which says the direction.
+    A String Catalog has the texts by language. A TS file names one or both of its languages, which
+    say the direction.
     """
     swapped = suffix(files.source) == ".ts" and _translates_into_source(files)
     for number, segment in enumerate(_segments(files.source, files), 1):
@@ -87,11 +87,9 @@ def _translates_into_source(files: Files) -> bool:
     names = dict(re.findall(r"\b(language|sourcelanguage)\s*=\s*[\"']([\w-]+)[\"']", header))
     source, target = files.languages
     codes = {side: documents.code_of(name) for side, name in names.items()}
-    if codes.get("language") == source or codes.get("sourcelanguage") == target:
-        return True
-    if codes.get("language") == target or codes.get("sourcelanguage") == source:
-        return False
-    language = names.get("language", "not given")
-    raise ValueError(
-        f"{files.source}: its language is {language}; expected one of {source} and {target}"
-    )
+    for language, sourcelanguage in ((source, target), (target, source)):
+        expected = {"language": language, "sourcelanguage": sourcelanguage}
+        if codes and all(code == expected[side] for side, code in codes.items()):
+            return language == source
+    given = f"from {names.get('sourcelanguage', '?')} to {names.get('language', '?')}"
+    raise ValueError(f"{files.source}: {given}; expected {source} and {target}")

@@ -4,6 +4,8 @@
     values-de/strings.xml, de/LC_MESSAGES/app.po
 
 A path without a code, such as `values/strings.xml` or `Base.lproj/…`, has the target language.
+The code is that of the innermost folder that has one, else of the file. Folders of sources, such as
+`src`, have none.
 Of several files of a language one is read, in this order: without a region (`pt`), with the region
 of most readers (`pt-BR`), for the target a path without a code, and with another region (`pt-PT`),
 whose file is often incomplete.
@@ -26,6 +28,8 @@ from mmt.system import compression
 
 BILINGUAL = (".po", ".mo", ".xlf", ".xliff", ".ts")  # one file holds the pairs of a language
 MULTILINGUAL = (".xcstrings",)  # one file holds all languages
+# Folders of sources have names that are codes too: `src` is Sardinian, `mac` Macedonian.
+_NO_LOCALE = frozenset("values Base.lproj alt arm asm bin ext kde lua mac man new src".split())
 _FOLDER = re.compile(r"(?:values-)?(?P<code>[\w+-]+?)(?:\.lproj)?")
 _NO_REGION, _MAIN_REGION, _NO_CODE, _OTHER_REGION = range(4)  # in the order of preference
 
@@ -172,9 +176,9 @@ def _split(path: Path) -> tuple[str, str]:
     (('values/strings.xml', 'de-AT'), ('app.arb', 'de'))
     """
     parts = list(path.parts)
-    for index, part in enumerate(parts[:-1]):
+    for index, part in reversed(list(enumerate(parts[:-1]))):
         match = _FOLDER.fullmatch(part)
-        tag = _tag(match["code"]) if match and part not in ("values", "Base.lproj") else ""
+        tag = _tag(match["code"]) if match and part not in _NO_LOCALE else ""
         if tag:
             parts[index] = "values" if part.startswith("values-") else "*"
             return "/".join(parts), tag

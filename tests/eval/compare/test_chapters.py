@@ -2,6 +2,8 @@
 
 from eval import compare
 from eval.compare.chapters import chapters, signed
+from mmt.run import Run
+from tests.eval.compare.conftest import add_scores
 
 
 def made(*directories):
@@ -65,6 +67,15 @@ def test_runs_without_scores_say_so(made_run):
     assert one.sentences == ("No row of both runs can be compared.",)
     assert "not compared, d has no row: 1 language (deu_Latn" in one.notes[0]
     assert "a has no results.jsonl" in found["Runs"].notes
+
+
+def test_rows_of_an_older_training_are_noted(made_run):
+    first = made_run("a", scores={"deu_Latn": 0.4}, weights="f0")
+    add_scores(Run(first), "fra_Latn", 0.2, weights="f1")
+    (note,) = made(first, made_run("b", scores={"deu_Latn": 0.4, "fra_Latn": 0.2}))[
+        "Scores: b against a"
+    ].notes
+    assert note.endswith("have more than one hash of weights: f0 (1), f1 (1)")
 
 
 def test_published_models_have_neither_training_nor_machine(made_run):

@@ -140,6 +140,19 @@ def test_what_is_not_equal_is_left_out_and_named(changes, reason, made_run):
     assert left["a has no row"] == ("swh_Latn-eng_Latn",)
 
 
+def test_rows_of_an_older_training_are_reported(made_run):
+    first = made_run("a", scores=GERMAN, weights="f0")
+    other = made_run("b", scores=GERMAN | {"fra_Latn": 0.2}, weights="f0")
+    add_scores(Run(first), "fra_Latn", 0.2, weights="f1", config="c")
+    add_scores(Run(first), "swh_Latn", 0.2, weights="f2")  # not compared
+    (part,) = compare(first, other).comparisons
+    start = "The rows of a on made-up, beam:4, have more than one"
+    assert part.notes == (
+        f"{start} config: abc (1), c (1)", f"{start} hash of weights: f0 (1), f1 (1)",
+    )  # fmt: skip
+    assert not compare(other, made_run("d", scores=GERMAN)).comparisons[0].notes
+
+
 def test_an_unknown_version_needs_equal_references(made_run):
     first, other = made_run("a", scores=GERMAN, testset_version="v1"), made_run("b", scores=GERMAN)
     assert compare(first, other).comparisons

@@ -139,12 +139,15 @@ def test_a_system_needs_its_parents_training_too():
     rows = [*made("large", ""), *made("middle", "large"), *made("small", "middle")]
     rows += [*made("tuned", "", "small"), *made("both", "large", "middle"), *made("own", "", "own")]
     index = AnalysisIndex(rows)
-    assert [cost.system for cost in index.before("small")] == ["middle", "large"]
-    assert [cost.system for cost in index.before("tuned")] == ["small", "middle", "large"]
-    assert [cost.system for cost in index.before("both")] == ["large", "middle"]
-    assert not index.before("large") and not index.before("other")
-    assert not index.before("own")
-    assert len(AnalysisIndex([*made("a", "b"), *made("b", "a")]).before("a")) == 1
+    assert [*index.parent_costs("small")] == ["middle", "large"]
+    assert [*index.parent_costs("tuned")] == ["small", "middle", "large"]
+    assert [*index.parent_costs("both")] == ["large", "middle"]
+    assert all(cost.system == name for name, cost in index.parent_costs("tuned").items())
+    assert not index.parent_costs("large") and not index.parent_costs("other")
+    assert not index.parent_costs("own")
+    assert len(AnalysisIndex([*made("a", "b"), *made("b", "a")]).parent_costs("a")) == 1
+    published = AnalysisIndex([*made("student", "tuned"), *made("tuned", "", "int8")])
+    assert published.parent_costs("student") == {"tuned": published.costs("tuned")[0], "int8": None}
 
 
 def test_routing_is_that_of_the_scored_checkpoint_or_the_last():

@@ -32,6 +32,14 @@ def test_rows_come_back_in_order(tmp_path):
     ]
 
 
+def test_several_origins_of_rows_are_counted():
+    assert not results.several_origins([with_(), with_(source="fra_Latn", weights="f0")])
+    rows = [with_(weights="f0"), with_(weights="f1", config="c"), with_(config="c")]
+    assert results.several_origins(rows) == [
+        "config: 3fa9b2c41d07 (1), c (2)", "hash of weights: f0 (1), f1 (1)",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "change",
     [

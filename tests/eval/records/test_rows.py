@@ -39,6 +39,13 @@ def test_nested_values_round_trip(tmp_path):
     assert [row for row, _ in rows.read(path, parse)] == [made[1], newer]
 
 
+def test_outdated_rows_are_removed_but_not_new_ones(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    rows.add(path, [Made("a"), Made("b"), Made("c")], parse)
+    rows.add(path, [Made("d")], parse, outdated=lambda row: row.name in "bd")
+    assert [row.name for row, _ in rows.read(path, parse)] == ["a", "c", "d"]
+
+
 def test_a_row_is_parsed_once_while_rows_are_added(tmp_path):
     """An evaluation adds to a study's file of 40,000 rows after each language."""
     path, parsed = tmp_path / "rows.jsonl", []

@@ -35,6 +35,14 @@ def test_the_caption_of_sizes_names_a_sliding_mean_over_languages_that_count(cou
     assert "Pale" not in caption
 
 
+def test_the_caption_of_costs_names_systems_whose_parents_have_none():
+    rows, analyses = made_up(3, ("moe", "student"))
+    without = [item for item in analyses if (item.kind, item.system) != ("cost", "moe")]
+    for index, unknown in ((analyses, False), (without, True)):
+        _, caption = captions.of("quality_by_cost", compare(rows)[0], AnalysisIndex(index))
+        assert ("They are unknown for student (see Caveats)." in caption) is unknown
+
+
 def test_without_tests_no_interval_of_a_language_is_promised():
     (comparison,) = compare(seven())
     _, caption = captions.of("delta_bleu", comparison, NOTHING)

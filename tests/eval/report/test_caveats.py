@@ -51,6 +51,13 @@ def test_uneven_settings_are_reported():
     assert "other has no score for 1 language: Swahili" in text
 
 
+def test_rows_of_an_older_training_are_reported():
+    older = [row(weights="f0"), row(source="fra_Latn", weights="f0"), row(source="ita_Latn")]
+    text = said([*older, row(source="swh_Latn", weights="f1")])
+    assert "The scores of multi have more than one hash of weights: f0 (2), f1 (1)." in text
+    assert "more than one" not in said(older)
+
+
 def test_systems_trained_on_other_numbers_of_pairs_are_reported():
     text = said([row(), row(system="other", train_pairs=7)])
     assert "different numbers of pairs of 1 language; the page shows the number of the" in text
@@ -158,6 +165,20 @@ def test_rows_of_an_old_checkpoint_are_reported(checkpoint, losses, noted):
         whole = f"{system} from step 2,000, its cost and curve from step 2,400."
         assert (whole in text) is noted
     assert "scores of bilingual" not in text and text.count("its cost and curve") == 2 * noted
+
+
+def test_an_unknown_cost_of_a_parent_is_reported():
+    rows, analyses = made_up(2, ("moe", "student", "T:1"))
+    note = "The cost of student excludes that of moe, from which it started: moe has no cost row."
+    assert note not in said(rows, AnalysisIndex(analyses))
+    without = [item for item in analyses if (item.kind, item.system) != ("cost", "moe")]
+    assert note in said(rows, AnalysisIndex(without))
+    started = [
+        dataclasses.replace(item, initial="int8") if (item.kind, item.system) == ("recipe", "T:1")
+        else item for item in analyses
+    ]  # fmt: skip
+    text = "Ablation T: The cost of T:1 excludes that of int8, from which it started"
+    assert text in said(rows, AnalysisIndex(started))
 
 
 def test_few_sentences_are_reported_left_out_or_in():

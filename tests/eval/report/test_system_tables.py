@@ -47,6 +47,17 @@ def test_costs_of_systems_and_of_all_baselines_together(whole):
     assert not system_tables.costs(comparison, AnalysisIndex([])).rows
 
 
+def test_an_unknown_cost_of_a_parent_gives_no_gain_per_hour(whole):
+    comparison, index = whole
+    costs = [*index.costs("student"), *index.costs("dense")]
+    table = system_tables.costs(comparison, AnalysisIndex([*costs, *index.recipes("student")]))
+    dense, student = by_heading(table, 0), by_heading(table, 1)
+    assert (dense["System"], student["System"]) == ("dense", "student")
+    assert dense["ΔBLEU per device-hour"] and student["ΔBLEU per device-hour"] is None
+    assert student["Device-hours"] == costs[0].device_hours
+    assert "Device-hours with its parents" not in student
+
+
 def test_a_bilingual_system_s_mean_is_over_its_own_languages(whole):
     (cost,) = whole[1].costs("moe")
     rows = [row(source=source) for source in LANGUAGES]
@@ -182,6 +193,10 @@ def test_an_ablation_shows_the_steps_of_its_values_and_references(whole):
     both = first["Device-hours"] + moe["Device-hours"]
     assert first["Device-hours with its parents"] == both
     assert moe["Device-hours with its parents"] is None
+    unknown = AnalysisIndex([varied, dataclasses.replace(made, initial="published")])
+    assert "Device-hours with its parents" not in by_heading(
+        system_tables.ablation(comparison.ablations[0], unknown), 0
+    )
     steps = {values[0]: by_heading(table, n)["Steps"] for n, values in enumerate(table.rows)}
     assert steps == {"1": 2400, "5": None, "system moe": 5000}
 
@@ -254,9 +269,17 @@ def test_contrastive_examples_are_summed_over_languages():
     table = system_tables.contrastive(AnalysisIndex(others))
     shares = 0.9, 0.2, 0.5
     assert table.rows == (
-        ("tiny", "talks", 1, "she", *shares, 10, 2),
-        ("tiny", "talks", 1, "pronouns", *shares, 10, 2),
-        ("tiny", "talks", 1, "names", *shares, 10, 2),
+        ("tiny", "talks", 1, "she", *shares, 10, 1),
+        ("tiny", "talks", 1, "pronouns", *shares, 10, 1),
+        ("tiny", "talks", 1, "names", *shares, 10, 1),
         ("tiny", "talks", 2, "she", *shares, 10, 1),
         ("tiny", "talks", 2, "pronouns", *shares, 10, 1),
     )  # fmt: skip
+
+
+def test_each_kind_of_contrastive_examples_has_its_own_languages():
+    he, swahili = ({"phenomenon": "he"}, {"source": "swh_Latn", "phenomenon": "name"})
+    of_each = [he, {"phenomenon": "name"}, swahili]
+    rows = [dataclasses.replace(CONTRASTIVE, **changes) for changes in of_each]
+    table = system_tables.contrastive(AnalysisIndex(rows))
+    assert {line[3]: line[-1] for line in table.rows} == {"he": 1, "pronouns": 1, "names": 2}

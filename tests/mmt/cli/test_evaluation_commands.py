@@ -1,11 +1,13 @@
 """Scores, tests and comparisons as typed: what is printed, and the exit status."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
 
 from eval.records import analysis, results
 from eval.records.behaviour import BehaviourShares
+from eval.records.provenance import CorpusUses
 from mmt import config
 from mmt.cli.main import main
 from mmt.convert import derived
@@ -130,6 +132,19 @@ def test_evaluate_adds_comet_for_the_languages_that_its_encoder_knows(
     rows = {row.source: row.score for row in stored if isinstance(row, analysis.Comet)}
     assert rows.keys() == {"deu_Latn"} and len(calls()) == 1
     assert scores == {"swh_Latn": "-", "deu_Latn": f"{rows['deu_Latn']:.4f}"}
+
+
+def test_evaluate_drops_corpora_of_languages_that_the_run_no_longer_has(tmp_path):
+    file = tmp_path / "analysis.jsonl"
+    zulu = CorpusUses(system="toy", source="zul_Latn", named=False, corpora=())
+    analysis.add(file, [zulu, dataclasses.replace(zulu, system="other")])
+    line = ["evaluate", "--model", str(OLD / "toy"), "--testset", str(OLD / "numbers"), "--beam",
+            "1", "--languages", "deu", "--out", str(tmp_path / "results.jsonl")]  # fmt: skip
+    assert main(line) == 0
+    stored = [row for row in analysis.read(file) if isinstance(row, CorpusUses)]
+    trained = read_manifest(Run(OLD / "toy").manifest).languages
+    assert {row.source for row in stored if row.system == "toy"} == set(trained)
+    assert [row.source for row in stored if row.system == "other"] == ["zul_Latn"]
 
 
 def test_evaluate_is_into_the_target_of_the_model_and_again_with_other_weights(tmp_path):

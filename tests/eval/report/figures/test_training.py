@@ -36,6 +36,19 @@ def test_quality_against_every_cost(whole):
     assert training.quality_by_cost(comparison, costs) is None
 
 
+def test_a_system_whose_parent_s_cost_is_unknown_has_only_its_parameters(whole):
+    comparison, index = whole
+    known = [*index.costs("student"), *index.costs("dense"), *index.recipes("student")]
+    known += index.costs("bilingual")
+    figure = training.quality_by_cost(comparison, AnalysisIndex(known))
+    drawn = {axes.get_xlabel(): sum(len(line.get_xdata()) for line in axes.lines)
+             for axes in figure.axes}  # fmt: skip
+    assert drawn == {"device-hours": 2, "parameters": 3, "target tokens seen in training": 2}
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert sorted(names) == ["6 baselines", "dense", "student"]
+    assert len(titles(drawing.svg(figure))) == 2 + 3 + 2
+
+
 def test_without_baselines_quality_is_bleu(whole):
     comparison, index = whole
     rows = [row for row in comparison.used if row.kind == "multilingual"]

@@ -75,8 +75,26 @@ def test_a_qt_file_says_its_direction(write):
     path = write("a.ts", EXAMPLES["a.ts"])
     assert [pair[:2] for pair in pairs(path)] == [("Schließen", "Close")]
     assert [pair[:2] for pair in pairs(path, languages=LANGUAGES[::-1])] == [("Close", "Schließen")]
-    with pytest.raises(ValueError, match=r"a\.ts: its language is en; expected one of fra_Latn"):
+    with pytest.raises(ValueError, match=r"a\.ts: from \? to en; expected fra_Latn and spa_Latn"):
         pairs(path, languages=("fra_Latn", "spa_Latn"))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [('language="de" sourcelanguage="en"', "from en to de"), ('language="de"', r"from \? to de"),
+     ('language="it" sourcelanguage="fr"', "from fr to it"), ("", r"from \? to \?")],
+)  # fmt: skip
+def test_a_qt_file_of_another_language_is_refused(given, message, write):
+    """One of its two languages fits."""
+    path = write("a.ts", EXAMPLES["a.ts"].replace(b'language="en"', given.encode()))
+    with pytest.raises(ValueError, match=f"a.ts: {message}; expected ita_Latn and eng_Latn"):
+        pairs(path, languages=("ita_Latn", "eng_Latn"))
+
+
+@pytest.mark.parametrize("given", ['sourcelanguage="de"', 'language="en" sourcelanguage="de"'])
+def test_a_qt_file_names_one_or_both_languages(given, write):
+    path = write("a.ts", EXAMPLES["a.ts"].replace(b'language="en"', given.encode()))
+    assert [pair[:2] for pair in pairs(path)] == [("Schließen", "Close")]
 
 
 def test_a_damaged_catalogue_is_named(write):

@@ -86,6 +86,20 @@ def test_each_language_of_a_folder_comes_once(tmp_path):
     assert corpus.entries("fr", "train") == ("app/fr.json",)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_folders_of_sources_are_no_locales(layout, tmp_path):
+    """Their names are codes of languages: `src` is Sardinian, `mac` Macedonian."""
+    for folder in ("src/main/res", "mac", "ext/new/bin"):
+        write(tmp_path / "app" / folder, *LAYOUTS[layout])
+    assert locales.languages(tmp_path / "app", "eng_Latn") == ["deu_Latn"]
+    assert len(locales.pairs(tmp_path / "app", "deu_Latn", "eng_Latn")) == 3
+
+
+def test_the_innermost_folder_with_a_code_counts(tmp_path):
+    write(tmp_path, "run/de/a.json", '{"a": "Haus"}', "run/en/a.json", '{"a": "house"}')
+    assert locales.languages(tmp_path, "eng_Latn") == ["deu_Latn"]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
