@@ -86,7 +86,7 @@ def _translates_into_source(files: Files) -> bool:
     header = compression.whole(files.source)[:2048].decode("utf-8", "replace")
     names = dict(re.findall(r"\b(language|sourcelanguage)\s*=\s*[\"']([\w-]+)[\"']", header))
     source, target = files.languages
-    codes = {side: documents.code_of(name) for side, name in names.items()}
+    codes = {side: code for side, name in names.items() if (code := documents.code_of(name))}
     for language, sourcelanguage in ((source, target), (target, source)):
         expected = {"language": language, "sourcelanguage": sourcelanguage}
         if codes and all(code == expected[side] for side, code in codes.items()):
