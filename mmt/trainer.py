@@ -119,15 +119,21 @@ class Trainer:
         )()
 
     def start(self, languages: int) -> TrainState:
-        """Returns the state of a new run: `init`, with the parameters of the initial model."""
+        """Returns the state of a new run: that of `init`, with the parameters of the initial model.
+
+        The optimizer state is made from these parameters, since some optimizers keep a copy.
+        """
         state = self.init(languages)
         if not self.initial_model_dir:
             return state
+        fresh, state = state.params, dataclasses.replace(state, params=None, opt_state=None)
         params = initial.parameters(
             self.initial_rule, self.initial_model_dir,
-            fresh=state.params, model=self.model, layout=self.layout,
+            fresh=fresh, model=self.model, layout=self.layout,
         )  # fmt: skip
-        return dataclasses.replace(state, params=params)
+        init = functools.partial(optimizer.init, self.optimizer, self._stack_axes)
+        opt_state = self._on_mesh(init, out_shardings=self.shardings.opt_state)(params)
+        return dataclasses.replace(state, params=params, opt_state=opt_state)
 
     def place(self, batch: Mapping[str, np.ndarray]) -> dict[str, Array]:
         """Puts the rows of this process on its devices, as part of the global batch.
@@ -343,7 +349,8 @@ class Trainer:
         """Returns a microbatch's part of the loss per target token of the batch, and its sums."""
         logits, sown = self.model.apply(
             {"params": params},
-            **self._features(batch),
+            **features(self.model, batch),
+            **losses.alignments(self.objective, batch),
             enable_dropout=True,
             rngs={"dropout": key},
             mutable=["intermediates"],
@@ -364,19 +371,6 @@ class Trainer:
             total += penalty / self.microbatches
             measured.sums.update(jax.tree.map(lambda x: x / self.microbatches, routing))
         return total, measured
-
-    def _features(self, batch: Batch) -> dict[str, Any]:
-        """Returns the model's inputs in training, with alignments if the objective needs them."""
-        inputs = features(self.model, batch)
-        if not self.objective.guided_alignment:
-            return inputs
-        if "decoder_alignment" not in batch:
-            raise ValueError(
-                f"losses.Objective.guided_alignment = {self.objective.guided_alignment} needs word "
-                "alignments, which the batches do not have: run `mmt data align`, and set "
-                "pipeline.train_batches.alignment = True"
-            )
-        return {**inputs, "decoder_alignment": batch["decoder_alignment"]}
 
     def _evaluate(self, params: Any, batch: Batch, *, languages: int) -> Meters:
         logits: Any = self.model.apply({"params": params}, **features(self.model, batch))
