@@ -5,6 +5,7 @@ It knows neither data, directories nor the training loop: `mmt.train` calls its 
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import linen as nn
-from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float
 
 from mmt import initial, losses, optimizer, sharding
@@ -73,6 +73,7 @@ class Trainer:
     initial_model_dir: a run whose best parameters a new run starts from.
     initial_rule: selects those parameters; of `mmt.initial`: same (fine-tuning), upcycled, shared.
     teacher: a model whose logits are part of the loss, with weight `objective.teacher`.
+    log_every: the steps between training rows. languages_every: see `language_period`.
     """
 
     model: Transformer
@@ -87,6 +88,16 @@ class Trainer:
     seed: int = 0
     log_every: int = 10
     languages_every: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("log_every", "languages_every"):
+            if (steps := getattr(self, name)) < 1:
+                raise ValueError(f"train.Trainer.{name} = {steps}; allowed: 1 or more")
+
+    @property
+    def language_period(self) -> int:
+        """Returns the steps between logged sums by language, which are a part of training rows."""
+        return math.lcm(self.log_every, self.languages_every)
 
     def shapes(self, languages: int) -> TrainState:
         """Returns the shapes of the state with their shardings; allocates nothing."""
@@ -301,7 +312,7 @@ class Trainer:
             updates = balance.update(updates, excess_load, balance_rate)
         meters = state.meters.restarted(
             sums=state.step % self.log_every == 0,
-            languages=state.step % self.languages_every == 0,
+            languages=state.step % self.language_period == 0,
         )
         loss = measured.sums["loss"] / tokens
         is_finite = jnp.isfinite(norm) & jnp.isfinite(loss)
@@ -379,10 +390,7 @@ class Trainer:
     @functools.cached_property
     def _stack_axes(self) -> Any:
         """For every parameter, the number of leading axes that index layers or experts."""
-        boxed = jax.eval_shape(self._init_params, jax.random.key(0))
-        specs = nn.get_partition_spec(boxed)
-        stacked_axes = lambda spec: sum(axis in ("layers", "expert") for axis in spec[:2])  # noqa: E731
-        return jax.tree.map(stacked_axes, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
+        return optimizer.stack_axes(jax.eval_shape(self._init_params, jax.random.key(0)))
 
 
 Program = Trainer  # the name in older configs: train.Program

@@ -86,6 +86,12 @@ def test_an_optimizer_that_keeps_a_copy_of_the_parameters_goes_on_from_the_initi
     assert jax.tree.map(lambda x: x.sharding, states[0]) == plain.shardings.opt_state
 
 
+@pytest.mark.parametrize("name", ["log_every", "languages_every"])
+def test_a_period_of_no_steps_is_an_error(toy_program, name):
+    with pytest.raises(ValueError, match=f"Trainer.{name} = 0; allowed: 1 or more"):
+        toy_program(**{name: 0})
+
+
 def test_a_batch_that_cannot_be_cut_names_the_numbers(toy_program, toy_batches):
     program = toy_program(microbatches=3)
     with pytest.raises(ValueError, match="8 rows .* into 3 microbatches .* multiple of 3"):
