@@ -342,7 +342,7 @@ def open_run(
         Checkpoints(model_dir, policy) as checkpoints,
         Checkpoints(model_dir, policy, recovery=True) as recovery,
         Log(model_dir, steps, languages=languages, corpora=corpora, every=program.log_every,
-            languages_every=program.languages_every) as log,
+            languages_every=program.language_period) as log,
         _heartbeats(log, health) as progress,
         garbage_collection.rare(),
     ):  # fmt: skip

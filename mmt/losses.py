@@ -48,6 +48,22 @@ class Objective:
             raise ValueError(f"losses.Objective.guided_alignment = {weight}; allowed: 0 or more")
 
 
+def alignments(objective: Objective, batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the model's inputs for guided cross-attention; none if the objective has no weight.
+
+    Raises ValueError where the batches have no alignments.
+    """
+    if not objective.guided_alignment:
+        return {}
+    if "decoder_alignment" not in batch:
+        raise ValueError(
+            f"losses.Objective.guided_alignment = {objective.guided_alignment} needs word "
+            "alignments, which the batches do not have: run `mmt data align`, and set "
+            "pipeline.train_batches.alignment = True"
+        )
+    return {"decoder_alignment": batch["decoder_alignment"]}
+
+
 def measure(
     objective: Objective, logits: Float[Array, "B T V"], batch: Mapping[str, Any], *, languages: int
 ) -> Meters:

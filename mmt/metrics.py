@@ -71,6 +71,7 @@ class Log:
     them. Other rows hold the results of a hook, such as validation. Rows that a full disk refuses
     stay in memory until they can be written, and training continues.
 
+    languages_every: steps between rows with sums by language, a multiple of `every`.
     corpora: (language, corpus) of each loss that the meters hold; () if they hold one per language.
     clock: returns seconds; the clock of a run that shares the machine is slower.
     shown: whether rows appear on the screen.

@@ -11,16 +11,28 @@ import jax
 import jax.numpy as jnp
 import optax
 import optax.contrib
+from flax import linen as nn
+from jax.sharding import PartitionSpec
 from jaxtyping import Array
 
 _MIN_MATRIX_SIDE = 32  # of a matrix that Muon updates
 _TABLES = {"router", "router_bias", "gate", "relative_bias"}  # names of parameters or modules
 
 
+def stack_axes(boxed: Any) -> Any:
+    """Returns, for every parameter, the number of its leading axes that index layers or experts.
+
+    boxed: parameters with the names of their axes.
+    """
+    specs = nn.get_partition_spec(boxed)
+    stacked_axes = lambda spec: sum(axis in ("layers", "expert") for axis in spec[:2])  # noqa: E731
+    return jax.tree.map(stacked_axes, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
+
+
 def init(optimizer: optax.GradientTransformation, stacked: Any, params: Any) -> Any:
     """Returns the optimizer's state of every parameter.
 
-    stacked: for every parameter, the number of its leading axes that index layers or experts.
+    stacked: the `stack_axes` of the parameters.
     """
     return _apply_to_each(optimizer, "init", stacked, params)
 

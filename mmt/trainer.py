@@ -5,6 +5,7 @@ It knows neither data, directories nor the training loop: `mmt.train` calls its 
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import linen as nn
-from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float
 
 from mmt import initial, losses, optimizer, sharding
@@ -73,6 +73,7 @@ class Trainer:
     initial_model_dir: a run whose best parameters a new run starts from.
     initial_rule: selects those parameters; of `mmt.initial`: same (fine-tuning), upcycled, shared.
     teacher: a model whose logits are part of the loss, with weight `objective.teacher`.
+    log_every: the steps between training rows. languages_every: see `language_period`.
     """
 
     model: Transformer
@@ -87,6 +88,16 @@ class Trainer:
     seed: int = 0
     log_every: int = 10
     languages_every: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("log_every", "languages_every"):
+            if (steps := getattr(self, name)) < 1:
+                raise ValueError(f"train.Trainer.{name} = {steps}; allowed: 1 or more")
+
+    @property
+    def language_period(self) -> int:
+        """Returns the steps between logged sums by language, which are a part of training rows."""
+        return math.lcm(self.log_every, self.languages_every)
 
     def shapes(self, languages: int) -> TrainState:
         """Returns the shapes of the state with their shardings; allocates nothing."""
@@ -119,15 +130,21 @@ class Trainer:
         )()
 
     def start(self, languages: int) -> TrainState:
-        """Returns the state of a new run: `init`, with the parameters of the initial model."""
+        """Returns the state of a new run: that of `init`, with the parameters of the initial model.
+
+        The optimizer state is made from these parameters, since some optimizers keep a copy.
+        """
         state = self.init(languages)
         if not self.initial_model_dir:
             return state
+        fresh, state = state.params, dataclasses.replace(state, params=None, opt_state=None)
         params = initial.parameters(
             self.initial_rule, self.initial_model_dir,
-            fresh=state.params, model=self.model, layout=self.layout,
+            fresh=fresh, model=self.model, layout=self.layout,
         )  # fmt: skip
-        return dataclasses.replace(state, params=params)
+        init = functools.partial(optimizer.init, self.optimizer, self._stack_axes)
+        opt_state = self._on_mesh(init, out_shardings=self.shardings.opt_state)(params)
+        return dataclasses.replace(state, params=params, opt_state=opt_state)
 
     def place(self, batch: Mapping[str, np.ndarray]) -> dict[str, Array]:
         """Puts the rows of this process on its devices, as part of the global batch.
@@ -295,7 +312,7 @@ class Trainer:
             updates = balance.update(updates, excess_load, balance_rate)
         meters = state.meters.restarted(
             sums=state.step % self.log_every == 0,
-            languages=state.step % self.languages_every == 0,
+            languages=state.step % self.language_period == 0,
         )
         loss = measured.sums["loss"] / tokens
         is_finite = jnp.isfinite(norm) & jnp.isfinite(loss)
@@ -343,7 +360,8 @@ class Trainer:
         """Returns a microbatch's part of the loss per target token of the batch, and its sums."""
         logits, sown = self.model.apply(
             {"params": params},
-            **self._features(batch),
+            **features(self.model, batch),
+            **losses.alignments(self.objective, batch),
             enable_dropout=True,
             rngs={"dropout": key},
             mutable=["intermediates"],
@@ -365,19 +383,6 @@ class Trainer:
             measured.sums.update(jax.tree.map(lambda x: x / self.microbatches, routing))
         return total, measured
 
-    def _features(self, batch: Batch) -> dict[str, Any]:
-        """Returns the model's inputs in training, with alignments if the objective needs them."""
-        inputs = features(self.model, batch)
-        if not self.objective.guided_alignment:
-            return inputs
-        if "decoder_alignment" not in batch:
-            raise ValueError(
-                f"losses.Objective.guided_alignment = {self.objective.guided_alignment} needs word "
-                "alignments, which the batches do not have: run `mmt data align`, and set "
-                "pipeline.train_batches.alignment = True"
-            )
-        return {**inputs, "decoder_alignment": batch["decoder_alignment"]}
-
     def _evaluate(self, params: Any, batch: Batch, *, languages: int) -> Meters:
         logits: Any = self.model.apply({"params": params}, **features(self.model, batch))
         return losses.measure(self.objective, logits, batch, languages=languages)
@@ -385,10 +390,7 @@ class Trainer:
     @functools.cached_property
     def _stack_axes(self) -> Any:
         """For every parameter, the number of leading axes that index layers or experts."""
-        boxed = jax.eval_shape(self._init_params, jax.random.key(0))
-        specs = nn.get_partition_spec(boxed)
-        stacked_axes = lambda spec: sum(axis in ("layers", "expert") for axis in spec[:2])  # noqa: E731
-        return jax.tree.map(stacked_axes, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
+        return optimizer.stack_axes(jax.eval_shape(self._init_params, jax.random.key(0)))
 
 
 Program = Trainer  # the name in older configs: train.Program

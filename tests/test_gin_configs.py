@@ -6,10 +6,12 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import optax
 import pytest
 
 from eval import baselines, study
-from mmt import config, initial, train
+from mmt import config, distill, initial, train
+from mmt.data import pipeline
 from mmt.model import parameter_names
 from mmt.model.transformer import Transformer
 from mmt.plan import parameters
@@ -77,6 +79,47 @@ def test_a_dense_model_of_one_that_routes_by_language_builds(file):
     assert config.macro("MODEL").config.languages == 3
     with config.changed(["TRAIN_STEPS=10"], f"gin_configs/runs/{file}.gin"):
         assert not config.macro("MODEL").config.languages
+
+
+PARENT = """
+from __gin__ import dynamic_registration
+import optax
+from mmt import distill
+from mmt import losses
+from mmt import train
+from mmt.data import pipeline
+from mmt.data import stages
+OPTIMIZER = @optax.adamw()
+optax.adamw.learning_rate = @train.inverse_sqrt()
+train.Trainer.teacher = @distill.Teacher()
+distill.Teacher.model_dir = 'runs/teacher'
+distill.prepare.translations = @distill.Translations()
+losses.Objective.guided_alignment = 0.1
+pipeline.train_batches:
+  alignment = True
+  stages = [@stages.Stage()]
+"""
+
+
+def test_fine_tuning_leaves_what_belongs_to_the_training_of_the_parent(tmp_path):
+    (tmp_path / "parent.gin").write_text(PARENT)
+    files = ["gin_configs/models/tiny.gin", "gin_configs/runs/train.gin", tmp_path / "parent.gin"]
+    names = ("MODEL_DIR", "MIXTURE_OR_TASK_NAME", "TRAIN_STEPS", "INITIAL_MODEL_DIR")
+    bindings = [f"{name}={OPEN[name]}" for name in names]
+    config.load([*files, "gin_configs/runs/finetune.gin"], bindings)
+    program = config.configured(train.Trainer)()
+    assert program.teacher is None and not program.objective.guided_alignment
+    for function, name in (
+        (pipeline.train_batches, "stages"), (pipeline.train_batches, "alignment"),
+        (distill.prepare, "translations"),
+    ):  # fmt: skip
+        assert not config.value(function, name)
+    params = {"kernel": jnp.ones((4, 4))}
+    update, expected = (
+        optimizer.update(params, optimizer.init(params), params)[0]["kernel"]
+        for optimizer in (program.optimizer, optax.adafactor(0.0005))
+    )
+    assert update.tolist() == expected.tolist()
 
 
 # By file: source tokens in a batch and devices of the paper's run, where it prints both (4M and 1M

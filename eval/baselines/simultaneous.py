@@ -114,7 +114,7 @@ class _Run:
         self.checkpoints = Checkpoints(job.model_dir, Policy(job.period, keep=1))
         self.log = metrics.Log(
             job.model_dir, job.steps, languages=self.languages, every=program.log_every,
-            languages_every=program.languages_every, clock=lambda: self.seconds, shown=False,
+            languages_every=program.language_period, clock=lambda: self.seconds, shown=False,
         )  # fmt: skip
 
     def restored(self) -> TrainState | None:

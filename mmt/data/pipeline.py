@@ -280,7 +280,7 @@ class TrainBatches:
         draw: int,
         *,
         training: Mapping[str, float] | None = None,
-        step: int = 0,
+        step: int,
     ) -> list[dict[str, Any]]:
         """Takes validation losses, which may end a stage or change rates.
 
@@ -288,7 +288,8 @@ class TrainBatches:
           losses: by FLORES code, in nats per token.
           draw: the largest `next_draw` of all processes, from which on a change holds.
           training: the latest training losses, in the same way.
-          step: of the measurement.
+          step: of the measurement. It replaces losses of this step or later, which a rollback
+            repeats.
 
         Returns:
           What changed since the last call, for the log: dictionaries with `step`, `rule` ('stage',

@@ -1,5 +1,6 @@
 """Why a run has no values of a metric: nothing logs it, or its first values are still to come."""
 
+import math
 import re
 
 LABELS = {
@@ -39,7 +40,8 @@ def reason(name: str, config: str, step: int) -> str:
     'the first values are of step 100'
     """
     if name in _OF_TRAINING:
-        first = _number(config, "train.Trainer.languages_every")
+        log_every = _number(config, "train.Trainer.log_every") or 1
+        first = math.lcm(log_every, _number(config, "train.Trainer.languages_every"))
         return f"the first values are of step {first:,}" if first and step < first else HOW[name]
     hook = _HOOKS.get(name)
     if hook is None or not _has_hook(config, hook):

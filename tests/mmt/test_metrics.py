@@ -32,6 +32,15 @@ def test_rows_and_events(tmp_path, toy_program, toy_batches):
     assert list(tmp_path.glob("events.out.tfevents.*"))
 
 
+def test_every_token_is_in_a_sum_of_its_language(tmp_path, toy_program, toy_batches):
+    program = toy_program(log_every=6, languages_every=4)
+    train.train(program, toy_batches(), model_dir=str(tmp_path), steps=14)
+    rows = read_metrics(tmp_path / "metrics.jsonl")
+    assert [row["step"] for row in rows if "language_tokens" in row] == [12, 14]
+    by_language = [sum(row.get("language_tokens", {}).values()) for row in rows]
+    assert sum(by_language) == sum(row["target_tokens"] for row in rows)
+
+
 def test_a_row_is_the_mean_over_the_steps_since_the_last(tmp_path, toy_program, toy_batches):
     every = toy_program(log_every=1, languages_every=100)
     train.train(every, toy_batches(), model_dir=str(tmp_path / "every"), steps=5)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import optax.contrib
 import pytest
 
 from mmt import losses, sharding, train
@@ -64,6 +65,31 @@ def test_a_model_that_routes_by_language_learns_and_depends_on_the_language(
     sums = [program.evaluate(state.params, program.place(b), languages=3).sums["loss"]
             for b in (batch, other)]  # fmt: skip
     assert abs(float(sums[0]) - float(sums[1])) > 1e-2
+
+
+def test_an_optimizer_that_keeps_a_copy_of_the_parameters_goes_on_from_the_initial_model(
+    tmp_path, toy_program, toy_trained, toy_batches
+):
+    parent = toy_trained(toy_program(), tmp_path / "parent", steps=1)
+    child = Trainer(
+        toy_program().model, optax.contrib.schedule_free_adamw(1e-7), initial_model_dir=str(parent)
+    )
+    state = child.start(3)
+    before = jax.tree.map(np.array, state.params)
+    after, _ = child.step(state, child.place(next(toy_batches())))
+    jax.tree.map(
+        lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5), before, after.params
+    )  # fmt: skip
+    plain = dataclasses.replace(child, optimizer=toy_program().optimizer)
+    states = plain.start(3).opt_state, plain.init(3).opt_state
+    jax.tree.map(np.testing.assert_array_equal, *states)
+    assert jax.tree.map(lambda x: x.sharding, states[0]) == plain.shardings.opt_state
+
+
+@pytest.mark.parametrize("name", ["log_every", "languages_every"])
+def test_a_period_of_no_steps_is_an_error(toy_program, name):
+    with pytest.raises(ValueError, match=f"Trainer.{name} = 0; allowed: 1 or more"):
+        toy_program(**{name: 0})
 
 
 def test_a_batch_that_cannot_be_cut_names_the_numbers(toy_program, toy_batches):

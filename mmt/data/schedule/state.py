@@ -47,7 +47,7 @@ class ScheduleState:
             )
         self.sampler = sampler
         self.schedule = schedule
-        self._losses: list[float] = []  # of the current stage, which ends by them
+        self._losses: list[tuple[int, float]] = []  # (step, loss) of the stage, which ends by them
         self._history: list[Validation] = []
         self._decisions: list[Decision] = []  # by draw; those after the last validation are planned
         self._reported = -1  # the draw up to which decisions were returned
@@ -87,7 +87,8 @@ class ScheduleState:
         """Returns the changes so far, and the losses that decide the next ones; plain JSON."""
         state: dict[str, Any] = {}
         if len(self.sampler.stages) > 1:
-            state["stages"] = {"ends": list(self.sampler.ends), "losses": list(self._losses)}
+            losses = [list(entry) for entry in self._losses]
+            state["stages"] = {"ends": list(self.sampler.ends), "losses": losses}
         if self.schedule is not None:
             state["schedule"] = {
                 "decisions": [entry._asdict() for entry in self._decisions],
@@ -99,7 +100,10 @@ class ScheduleState:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continues after the validation at which `state` was saved."""
         stages = state.get("stages", {"ends": [], "losses": []})
-        self._losses = list(stages["losses"])
+        self._losses = [  # earlier versions saved no steps
+            (entry[0], entry[1]) if isinstance(entry, Sequence) else (0, entry)
+            for entry in stages["losses"]
+        ]
         if self.schedule is not None:
             saved = state["schedule"]
             self._decisions = [Decision(**entry) for entry in saved["decisions"]]
@@ -152,9 +156,11 @@ class ScheduleState:
         values = list(losses.values())
         if language:
             values = [losses[resolve(language, list(losses))]]
-        self._losses.append(float(np.mean(values)))
-        best = int(np.argmin(np.where(np.isnan(self._losses), np.inf, self._losses)))
-        if len(self._losses) - 1 - best < patience:
+        self._losses = [entry for entry in self._losses if entry[0] < step]  # after a rollback
+        self._losses.append((step, float(np.mean(values))))
+        means = [loss for _, loss in self._losses]
+        best = int(np.argmin(np.where(np.isnan(means), np.inf, means)))
+        if len(means) - 1 - best < patience:
             return []
         self._losses = []
         self.sampler = self.sampler.ended(draw)

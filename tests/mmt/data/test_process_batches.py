@@ -90,8 +90,9 @@ def test_workers_follow_a_stage_that_losses_end(batches):
     alone, shared = batches(stages=stages), batches(stages=stages, workers=2)
     assert_go_on_alike(alone, shared, 3)
     draw = alone.next_draw()
-    for loss in (2.0, 3.0):
-        changed = [one.validated(dict.fromkeys(COUNTS, loss), draw) for one in (alone, shared)]
+    for step, loss in enumerate((2.0, 3.0)):
+        losses = dict.fromkeys(COUNTS, loss)
+        changed = [one.validated(losses, draw, step=step) for one in (alone, shared)]
     assert changed[0] == changed[1] != []
     assert_go_on_alike(alone, shared, 6)
 

@@ -279,7 +279,7 @@ def test_a_stage_ends_by_its_loss(directory, processes):
         for shard in parts:
             shard.set_state(saved)
     with pytest.raises(ValueError, match="'yor' is not among"):
-        parts[0].validated({"deu_Latn": 1.0}, 10**6)
+        parts[0].validated({"deu_Latn": 1.0}, 10**6, step=99)
     for shard in parts:
         shard.close()
 

@@ -47,6 +47,11 @@ def test_a_hook_that_is_still_to_come(name, step, expected):
     assert reason(name, CONFIG, step).startswith(expected)
 
 
+def test_sums_by_language_are_a_part_of_training_rows():
+    config = CONFIG + "train.Trainer.log_every = 40\n"
+    assert reason("loss", config, 100) == "the first values are of step 200"
+
+
 def test_hooks_by_a_macro_and_in_a_scope():
     config = CONFIG.replace("train.train.hooks = ", "train.train.hooks = %HOOKS\n\nHOOKS = ")
     assert reason("bleu", config, 0) == reason("bleu", CONFIG, 0) != HOW["bleu"]

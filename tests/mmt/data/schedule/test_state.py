@@ -200,6 +200,35 @@ def test_a_loss_that_is_no_number_is_not_the_best_of_a_stage():
     assert rules == [[], [], [], [], [], ["stage"]]
 
 
+def waiting_state(patience):
+    """A run that is validated in a stage which ends by its loss."""
+    stages = [Stage({"validation_loss": patience}, Mixing()), Stage(mixing=Mixing())]
+    return ScheduleState(None, CurriculumSampler(stages, COUNTS), list(COUNTS), COUNTS)
+
+
+def test_a_stage_does_not_count_validations_that_a_rollback_repeats():
+    state, draw = waiting_state(3), 0
+    for step in [*range(1100, 2000, 100), *range(1100, 2500, 100)]:
+        draw += 1000  # the data are not rewound
+        assert not state.validated({"deu_Latn": 5 - step / 1000}, {}, draw, step)
+    steps = [step for step, _ in json.loads(json.dumps(state.state()))["stages"]["losses"]]
+    assert steps == [*range(1100, 2500, 100)]
+
+
+def test_a_state_of_an_earlier_version_has_losses_without_steps():
+    state = waiting_state(2)
+    state.restore({"stages": {"ends": [], "losses": [3.0, 2.0, 2.5]}})
+    assert state.validated({"deu_Latn": 2.1}, {}, 400, 400)
+    again = waiting_state(2)
+    again.restore({"stages": {"ends": [], "losses": [3.0, 2.0, 2.5]}})
+    assert not again.validated({"deu_Latn": 1.9}, {}, 400, 400)
+    resumed = waiting_state(2)
+    resumed.restore(json.loads(json.dumps(again.state())))
+    assert [bool(resumed.validated({"deu_Latn": 3.0}, {}, step, step)) for step in (500, 600)] == [
+        False, True,
+    ]  # fmt: skip
+
+
 def test_another_schedule_is_refused(directory, whole):
     for schedule, message in (
         (Schedule(steps=STEPS, patience=1, end_after=2, late_epochs=2.4, lower=0.4),
