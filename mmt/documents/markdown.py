@@ -80,14 +80,13 @@ def read(name: str, content: bytes) -> TextDocument:
         elif token.type in ("th_open", "td_open"):
             in_cell = True
         elif token.type == "inline" and token.map:
-            lines = token.content.split("\n")
             if in_cell:
                 cell = token.content.replace("|", "\\|")
                 start = text.find(cell, cursor)
                 places = [(start, start + len(cell))]
                 cursor = places[0][1]
             else:
-                places = [_place(text, starts, token.map[0] + n, x) for n, x in enumerate(lines)]
+                places = _places(text, starts, token.map[0], token.content)
             for group in _hard_lines(text, places):
                 entries += _segment(text, group, environment.get("references", ()))
         elif token.type == "html_block" and token.map:
@@ -117,12 +116,19 @@ def _tokens(parser: Any, body: str, environment: dict[str, Any], depth: int) -> 
         yield token
 
 
-def _place(text: str, starts: list[int], line: int, content: str) -> tuple[int, int]:
-    """Returns where a line's content stands, behind its markers."""
-    words = content.strip()
-    start = text.rfind(words, starts[line], starts[line + 1])
-    assert start >= 0, (line, content)
-    return start, start + len(words)
+def _places(text: str, starts: list[int], first: int, content: str) -> list[tuple[int, int]]:
+    """Returns where the lines of a block stand, behind their markers.
+
+    markdown-it strips white space of any kind, so lines before its content may be missing there.
+    """
+    lines = [line.strip() for line in content.split("\n")]
+    while any(text.find(x, starts[n], starts[n + 1]) < 0 for n, x in enumerate(lines, first)):
+        first += 1
+    found = []
+    for number, words in enumerate(lines, first):
+        start = text.rfind(words, starts[number], starts[number + 1])
+        found.append((start, start + len(words)))
+    return found
 
 
 def _hard_lines(text: str, places: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:

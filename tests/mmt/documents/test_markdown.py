@@ -123,3 +123,16 @@ def test_code_of_templates_is_written_as_it_is(code):
     assert segment.source.text == f"Willkommen auf {code}, Freund."
     written = document.write([MarkedText(f"Welcome to {code}, *friend*.")]).decode()
     assert written == f"Welcome to {code}, \\*friend\\*.\n"
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u2003", "\u3000", "\f", "\u00a0\n\u2003"])
+@pytest.mark.parametrize("before", ["", "# T\n", "1. ", "> ", "> - ", "[a]: /u\n", "!!! a\n\n    "])
+def test_lines_of_other_white_space_before_a_paragraph_stay(before, space):
+    lines = f"{before}{space}", "1", "Ein Text", ""
+    content = ("\n    " if before.startswith("!") else "\n").join(lines)
+    document = markdown.read("a.md", content.encode())
+    *others, segment = document.segments
+    assert segment.source.text == "1 Ein Text"
+    written = document.write([None for _ in others] + [MarkedText("Words")]).decode()
+    assert written.split() == [*content.split()[:-3], "Words"]
+    assert written.startswith(f"{before}{space}\n")
