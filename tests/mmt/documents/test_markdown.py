@@ -86,6 +86,9 @@ def test_a_translation_is_text_and_no_markup(text):
         ("{{< bild >}} ist a < b", "{{< BILD >}} IST A < B"),
         ("*www.a.org/x_(y)* ist http://b.org/_c.", "*WWW.A.ORG/X_(Y)* IST HTTP://B.ORG/_C."),
         ("[[Seite]] und [TOC] a[0]", "[[SEITE]] UND [TOC] A[0]"),
+        ("Hilfe | Start\n---\nEin | b\n", "HILFE | START\n---\nEIN | B\n"),
+        ("![Ein | Bild](a.png)\n\nEin \\| b\n", "![EIN | BILD](a.png)\n\nEIN \\| B\n"),
+        ("|a\\|b|\n|-|\n|![c\\|d](e)|\n\nf|g\n", "|A\\|B|\n|-|\n|![C\\|D](e)|\n\nF|G\n"),
     ],
 )
 def test_links_notes_and_front_matter_stay(source, expected):
