@@ -10,10 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mmt import documents
+from mmt.documents import words
 from mmt.serve import text
 from mmt.serve.scheduler import Sentence
 from mmt.serve.text import ServedUnit
-from mmt.translate import Hypothesis, Translation, markup, words
+from mmt.translate import Hypothesis, Translation, markup
 from mmt.translate.alignment import Alignment
 
 SLOW_AT_FIRST = settings(deadline=None)  # the first sentence loads the rules of its language
