@@ -237,7 +237,7 @@ def _digest(path: Path) -> str:
 
 
 def _translate_file(args: argparse.Namespace) -> None:
-    from mmt import documents, suggest
+    from mmt import suggest
     from mmt.system import atomic
 
     path, out = Path(args.file), Path(args.out or "")
@@ -252,9 +252,10 @@ def _translate_file(args: argparse.Namespace) -> None:
         raise ValueError(f"--out {out} is a folder; expected the name of a file")
     if out.exists() and out.samefile(path):
         raise ValueError(f"--out is the file itself, {path}")
-    document = documents.read(str(path), path.read_bytes(), _locales(args))
     from mmt.translate import Glossary, files, markup
 
+    detect = functools.partial(_language_of, args.model) if args.source == "auto" else None
+    document = files.read(str(path), path.read_bytes(), _locales(args), detect)
     glossary = Glossary.read(args.glossary) if args.glossary else None
     decoding = _decoding_of_lines(args)
     translator = _load_translator(args)
@@ -271,6 +272,13 @@ def _translate_file(args: argparse.Namespace) -> None:
     if context:
         print(context.report(), file=sys.stderr)
     print(out)
+
+
+def _language_of(model_dir: str, text: str) -> str:
+    """Returns the likeliest language of a text, of those that the run's identifier knows."""
+    from mmt.identify import LanguageIdentifier
+
+    return LanguageIdentifier.load(model_dir).rank([text], most=1)[0][0][0]
 
 
 def _locales(args: argparse.Namespace) -> "Locales":

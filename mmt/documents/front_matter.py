@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from mmt.documents.catalogues.yaml_catalogues import STRING, write_scalar
+from mmt.documents.catalogues.yaml_catalogues import SPACE, STRING, write_scalar
 from mmt.documents.document import MarkedText, Render, Segment, Slot, has_letters
 
 # Of Docusaurus, Hugo, Jekyll, MkDocs and VitePress.
@@ -62,7 +62,7 @@ def _yaml_strings(text: str) -> Iterator[_Value]:
         return
     for key, value in root.value:
         start, end = value.start_mark.index, value.end_mark.index
-        written = text[start:end].rstrip()
+        written = text[start:end].rstrip(SPACE)
         is_alias = start < key.end_mark.index
         if key.value in KEYS and value.tag == STRING and not is_alias and written[:1] not in "&!":
             write = functools.partial(write_scalar, value.style or "", "\n" in written)

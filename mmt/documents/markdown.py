@@ -7,7 +7,7 @@ which is written on one line. markdown-it-py finds the blocks; blocks of HTML ar
 import functools
 import html
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from mmt.documents import front_matter
@@ -39,7 +39,7 @@ _INLINE = re.compile(
 )
 _SPECIAL = re.compile(
     rf"{_VERBATIM}"
-    r"|[*`|]|\](?=[(\[:])|<(?=[a-zA-Z/!?])|~(?=~)|(?<=~)~|\\(?=[!-/:-@\[-`{-~]|\Z)"
+    r"|(?P<pipe>\|)|[*`]|\](?=[(\[:])|<(?=[a-zA-Z/!?])|~(?=~)|(?<=~)~|\\(?=[!-/:-@\[-`{-~]|\Z)"
     r"|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)"
 )
 _LINE_BREAK = re.compile(r"\r\n?|\n")  # markdown-it's
@@ -80,16 +80,15 @@ def read(name: str, content: bytes) -> TextDocument:
         elif token.type in ("th_open", "td_open"):
             in_cell = True
         elif token.type == "inline" and token.map:
-            lines = token.content.split("\n")
             if in_cell:
                 cell = token.content.replace("|", "\\|")
                 start = text.find(cell, cursor)
                 places = [(start, start + len(cell))]
                 cursor = places[0][1]
             else:
-                places = [_place(text, starts, token.map[0] + n, x) for n, x in enumerate(lines)]
+                places = _places(text, starts, token.map[0], token.content)
             for group in _hard_lines(text, places):
-                entries += _segment(text, group, environment.get("references", ()))
+                entries += _segment(text, group, environment.get("references", ()), in_cell)
         elif token.type == "html_block" and token.map:
             start, end = starts[token.map[0]], min(starts[token.map[1]], len(text))
             if token.content.split() == text[start:end].split():  # it is in no block quote
@@ -117,12 +116,19 @@ def _tokens(parser: Any, body: str, environment: dict[str, Any], depth: int) -> 
         yield token
 
 
-def _place(text: str, starts: list[int], line: int, content: str) -> tuple[int, int]:
-    """Returns where a line's content stands, behind its markers."""
-    words = content.strip()
-    start = text.rfind(words, starts[line], starts[line + 1])
-    assert start >= 0, (line, content)
-    return start, start + len(words)
+def _places(text: str, starts: list[int], first: int, content: str) -> list[tuple[int, int]]:
+    """Returns where the lines of a block stand, behind their markers.
+
+    markdown-it strips white space of any kind, so lines before its content may be missing there.
+    """
+    lines = [line.strip() for line in content.split("\n")]
+    while any(text.find(x, starts[n], starts[n + 1]) < 0 for n, x in enumerate(lines, first)):
+        first += 1
+    found = []
+    for number, words in enumerate(lines, first):
+        start = text.rfind(words, starts[number], starts[number + 1])
+        found.append((start, start + len(words)))
+    return found
 
 
 def _hard_lines(text: str, places: list[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
@@ -145,31 +151,40 @@ def _hard_lines(text: str, places: list[tuple[int, int]]) -> Iterator[list[tuple
 
 
 def _segment(
-    text: str, places: list[tuple[int, int]], references: Collection[str]
+    text: str, places: list[tuple[int, int]], references: Collection[str], in_cell: bool
 ) -> Iterator[tuple[Segment, Slot]]:
     marker = _MARKER.match(text, *places[0])
     quote = marker[0][-1:] if marker else ""
     if marker:
         end = places[0][1] - (quote in ("[", '"'))  # of the title of a directive
         places = [(marker.end(), end), *places[1:]]
-    source = _marked(" ".join(text[start:end] for start, end in places), references)
+    raw = " ".join(text[start:end] for start, end in places)
+    source = _marked(raw, references)
+    # Elsewhere a pipe is text: escaped, it can make a heading the head of a table.
+    escape = functools.partial(_escape, in_cell or r"\|" in raw)
     start, end = places[0][0], places[-1][1]
     if has_letters(source.text):
         at_start = text.rfind("\n", 0, start) + 1 == start or text[start - 1 : start] != "|"
-        write = functools.partial(_write, at_start, quote)
+        write = functools.partial(_write, escape, at_start, quote)
         yield Segment(source), Slot(start, end, write, source)
         return
     for image in _ALT.finditer(text, start, end):  # images without text around them
         source = _marked(image["alt"], references)
         if has_letters(source.text):
-            write = functools.partial(_write, False, "")
+            write = functools.partial(_write, escape, False, "")
             yield Segment(source), Slot(*image.span("alt"), write, source)
 
 
-def _write(at_start: bool, quote: str, translation: MarkedText, render: Render) -> str:
+def _write(
+    escape: Callable[[str], str],
+    at_start: bool,
+    quote: str,
+    translation: MarkedText,
+    render: Render,
+) -> str:
     if quote == '"':
         translation = translation._replace(text=translation.text.replace('"', "'"))
-    written = writer(_escape)(_without_empty_pairs(translation), render)
+    written = writer(escape)(_without_empty_pairs(translation), render)
     if at_start and _BLOCK_START.match(written):
         digits = len(written) - len(written.lstrip("0123456789"))
         written = f"{written[:digits]}\\{written[digits:]}"
@@ -188,8 +203,12 @@ def _without_empty_pairs(text: MarkedText) -> MarkedText:
     return text._replace(tags=tuple(tags))
 
 
-def _escape(text: str) -> str:
-    return _SPECIAL.sub(lambda match: match["verbatim"] or f"\\{match[0]}", text)
+def _escape(pipes: bool, text: str) -> str:
+    def escaped(match: re.Match[str]) -> str:
+        is_text = match["verbatim"] or (match["pipe"] and not pipes)
+        return match[0] if is_text else f"\\{match[0]}"
+
+    return _SPECIAL.sub(escaped, text)
 
 
 def _marked(raw: str, references: Collection[str]) -> MarkedText:

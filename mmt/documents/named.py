@@ -20,11 +20,13 @@ class Locales(NamedTuple):
     Attributes:
       source, target: FLORES codes; '' for an unknown one.
       region: the region that the target was named with, such as 'GB', or ''.
+      detected: whether the source was detected in the text.
     """
 
     source: str = ""
     target: str = ""
     region: str = ""
+    detected: bool = False
 
     @property
     def target_tag(self) -> str:
@@ -45,10 +47,18 @@ class Locales(NamedTuple):
             return ""
         return "rtl" if right[1] else "ltr"
 
+    def with_detected(self, name: str) -> "Locales":
+        """Returns the languages with a source that was detected; an unknown name is none."""
+        return self._replace(source=code_of(name), detected=True)
+
     def or_source(self, name: str) -> "Locales":
         """Returns the languages; a file's own name of its language stands in for an unknown source.
+
+        It also replaces a source that was detected.
         """
-        return self if self.source else self._replace(source=code_of(name))
+        if self.source and not self.detected:
+            return self
+        return self._replace(source=code_of(name) or self.source)
 
     def renamed(self, name: str, *, separator: str = "-", posix: bool = False) -> str:
         """Returns the target in the style of a file's name of the source; another name stays.

@@ -3,8 +3,10 @@
 import functools
 import html
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 
+from mmt.documents import words
 from mmt.documents.document import (
     FileChange,
     MarkedText,
@@ -25,6 +27,10 @@ _TIME = r"(?:\d+:)?\d{1,2}:\d\d[.,]\d{1,3}"
 _LANGUAGE = re.compile(r"WEBVTT.*\r?\n(?:[\w-]+:.*\r?\n)*?Language:[ \t]*([\w-]+)[ \t]*\r?$", re.M)
 _TIMING = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
 _SPEAKER = re.compile(r"\s*[-–—]\s*")
+_OPENING = ("Ps", "Pi")  # categories of punctuation
+# Small kana, and vowels of Thai and Lao behind or before their consonant.
+_NOT_FIRST = frozenset("ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮヵヶะาำๅະາຳ")
+_NOT_LAST = frozenset("เแโใไເແໂໃໄ")
 _TAG = re.compile(r"<[^<>\n]*>|\{\\[^{}\n]*\}")  # of both formats; {\an8} is a position
 
 
@@ -33,10 +39,10 @@ def read(name: str, content: bytes) -> TextDocument:
     text, encoding = decode(name, content)
     entries = []
     for start, line in _lines(text):
-        words = line.strip()
-        if has_letters(words):
-            start += line.index(words)
-            entries.append(replaced(words, start, start + len(words)))
+        stripped = line.strip()
+        if has_letters(stripped):
+            start += line.index(stripped)
+            entries.append(replaced(stripped, start, start + len(stripped)))
     return TextDocument(text, encoding, entries)
 
 
@@ -130,11 +136,45 @@ def _on_lines(
     breaks: list[str], escape: Callable[[str], str], translation: MarkedText, render: Render
 ) -> str:
     """Returns a translation on as many lines as the cue had, of similar length."""
-    text = list(translation.text)
+    length = len(translation.text) / (len(breaks) + 1)
     for number in range(1, len(breaks) + 1):
-        ideal = len(text) * number / (len(breaks) + 1)
-        spaces = [i for i, character in enumerate(text) if character == " "]
-        if spaces:
-            text[min(spaces, key=lambda i: abs(i - ideal))] = "\n"
-    written = writer(escape)(translation._replace(text="".join(text)), render)
+        translation = _broken(translation, length * number, length / 2)
+    written = writer(escape)(translation, render)
     return written.replace("\n", breaks[0]) if breaks else written
+
+
+def _broken(translation: MarkedText, ideal: float, reach: float) -> MarkedText:
+    """Returns a text with one more line break: for a space, else where the script has no spaces.
+
+    There it is behind punctuation within reach of the ideal place, else nearest to that.
+    """
+    text, tags = translation
+    spaces = [i for i, character in enumerate(text) if character == " "]
+    places = [i for i in range(1, len(text)) if _may_break(text, i)]
+    marks = [i for i in places if unicodedata.category(text[i - 1])[0] == "P"]
+    near = ([i for i in each if abs(i - ideal) <= reach] for each in (spaces, marks))
+    candidates = next(filter(None, (*near, places, spaces)), None)
+    if candidates is None:
+        return translation
+    place = min(candidates, key=lambda i: abs(i - ideal))
+    if text[place] == " ":
+        return translation._replace(text=f"{text[:place]}\n{text[place + 1 :]}")
+    behind = (n for n, tag in enumerate(tags) if tag.position > place - (tag.kind != "end"))
+    first = next(behind, len(tags))
+    moved = (tag._replace(position=tag.position + 1) for tag in tags[first:])
+    return MarkedText(f"{text[:place]}\n{text[place:]}", (*tags[:first], *moved))
+
+
+def _may_break(text: str, place: int) -> bool:
+    """Returns whether a line may end before a character of a script without spaces, or behind one.
+    """
+    both = before, after = text[place - 1], text[place]
+    kinds = [unicodedata.category(each) for each in both]
+    return (
+        any(words.is_unspaced(each) or unicodedata.east_asian_width(each) in "WF" for each in both)
+        and not all("\uac00" <= each <= "\ud7a3" for each in both)  # Korean has spaces
+        and not (before.isspace() or after.isspace() or words.goes_on(text, place))
+        and (kinds[1][0] != "P" or kinds[1] in _OPENING)
+        and not (kinds[0] in _OPENING or before in _NOT_LAST or unicodedata.combining(before) == 9)
+        and not (kinds[1] == "Lm" or after in _NOT_FIRST)
+    )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from mmt.documents import MarkedText
 from mmt.serve.errors import Refusal
 from mmt.serve.parameters import UploadedFile
-from mmt.translate.files import translate_file
+from mmt.translate.files import Detect, translate_file
 
 TranslateLater = Callable[[list[MarkedText]], Coroutine[Any, Any, list[MarkedText]]]
 
@@ -41,11 +41,15 @@ class FileThreads:
         self._busy = 0
 
     async def translate(
-        self, file: UploadedFile, translate: TranslateLater, languages: tuple[str, str]
+        self,
+        file: UploadedFile,
+        translate: TranslateLater,
+        languages: tuple[str, str],
+        detect: Detect | None = None,
     ) -> bytes:
         """Returns the translated file. If it is cancelled, `translate` is cancelled too.
 
-        `languages` are the names of source and target; '' is an unknown source.
+        `languages` are the names of source and target; '' is an unknown source, for `detect`.
 
         Raises:
             Refusal: all threads are busy, or the file cannot be translated.
@@ -66,7 +70,7 @@ class FileThreads:
         source, target = languages
         translated = functools.partial(
             translate_file, f"{_stem(file.name)}{_suffix(file.name)}", file.content, translate_now,
-            source=source or None, target=target,
+            source=source or None, target=target, detect=detect,
         )  # fmt: skip
         work = loop.run_in_executor(self._threads, translated)
         work.add_done_callback(self._finished)

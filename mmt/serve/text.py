@@ -25,8 +25,9 @@ class ServedUnit(NamedTuple):
     end: int = 0
 
     def write(self, results: Results, rank: int = 0) -> MarkedText:
-        """Returns the unit with the `rank`-th translation of each sentence."""
-        return self.unit.write([results[sentence].hypotheses[rank] for sentence in self.sentences])
+        """Returns the unit with the `rank`-th translation of each sentence, or its best one."""
+        hypotheses = (results[sentence].hypotheses for sentence in self.sentences)
+        return self.unit.write([each[rank if rank < len(each) else 0] for each in hypotheses])
 
 
 Segment = list[ServedUnit]
@@ -40,7 +41,7 @@ def keep(segment: MarkedText) -> Segment:
 
 
 def written(segment: Segment, results: Results, rank: int = 0) -> MarkedText:
-    """Returns a segment with the `rank`-th translation of each sentence."""
+    """Returns a segment with the `rank`-th translation of each sentence, or its best one."""
     return markup.joined(unit.write(results, rank) for unit in segment)
 
 
@@ -65,8 +66,11 @@ class Text:
         return [s for segment in self.segments for unit in segment for s in unit.sentences]
 
     def translations(self, results: Results) -> list[str]:
-        """Returns translations of the text; the i-th has the i-th translation of each sentence."""
-        count = min((len(results[sentence].hypotheses) for sentence in self.sentences), default=1)
+        """Returns translations of the text; the i-th has the i-th translation of each sentence.
+
+        A sentence with fewer translations, as of its placeholders, repeats the best one.
+        """
+        count = max((len(results[sentence].hypotheses) for sentence in self.sentences), default=1)
         return [
             self.fill([written(segment, results, rank) for segment in self.segments])
             for rank in range(count)

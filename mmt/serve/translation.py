@@ -241,16 +241,21 @@ class FileJob:
         """Returns the translated file."""
         source = code(self._route.source) if self._route else ""
         languages = source, self._document_target
-        return await self._service.file_threads.translate(self.file, self._translate, languages)
+        detect = None if self._route else self._detect
+        threads = self._service.file_threads
+        return await threads.translate(self.file, self._translate, languages, detect)
+
+    def _detect(self, content: str) -> str:
+        """Sets the route for the language of a text; returns the language, '' for none."""
+        self._route, _ = detect_route(content, self.target, self._service.models)
+        return self._route.source if self._route else ""
 
     def _cutter(self, route: Route | None) -> Cut:
         decoding = with_alternatives(self._service.decoding, 0)
         return cutter(route, decoding, self._glossary, context=self._context)
 
     async def _translate(self, segments: list[MarkedText]) -> list[MarkedText]:
-        models = self._service.models
-        route = self._route or detect_route(_words(segments[:100]), self.target, models)[0]
-        cut = self._cutter(route)
+        cut = self._cutter(self._route)
         units = await asyncio.to_thread(lambda: [cut(segment) for segment in segments])
         sentences = [each for segment in units for unit in segment for each in unit.sentences]
         with self._service.work(sentences) as work:

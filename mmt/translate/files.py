@@ -7,11 +7,25 @@ inline markup, so nothing here knows a model.
 from collections.abc import Callable, Iterable
 
 from mmt import documents
-from mmt.documents import Document, MarkedText, supported_suffixes
+from mmt.documents import Document, Locales, MarkedText, supported_suffixes
 
 Translate = Callable[[list[MarkedText]], Iterable[MarkedText]]
+Detect = Callable[[str], str]  # returns the language of a text
+_SAMPLE = 100  # texts of a file in which its language is detected
 
-__all__ = ["supported_suffixes", "translate_document", "translate_file"]
+__all__ = ["read", "supported_suffixes", "translate_document", "translate_file"]
+
+
+def read(name: str, content: bytes, locales: Locales, detect: Detect | None = None) -> Document:
+    """Returns a file's document, as `mmt.documents.read` does.
+
+    With `detect`, the source is the language of its first texts, unless the file names another one.
+    """
+    document = documents.read(name, content, locales)
+    if detect is None or not document.segments:
+        return document
+    sample = "\n".join(segment.source.text for segment in document.segments[:_SAMPLE])
+    return documents.read(name, content, locales.with_detected(detect(sample)))
 
 
 def translate_file(
@@ -22,6 +36,7 @@ def translate_file(
     source: str | None = None,
     target: str | None = None,
     overwrite: bool = False,
+    detect: Detect | None = None,
 ) -> bytes:
     """Returns a file with its texts translated; the suffix of its name is the format.
 
@@ -34,6 +49,7 @@ def translate_file(
         forms.
       target: language of the translation, for the same.
       overwrite: whether entries of a catalogue that are translated already are translated again.
+      detect: detects the language of the file, if `source` is None.
 
     Raises:
       ValueError: the format is unknown or refused, or the file is damaged or dangerous.
@@ -43,7 +59,7 @@ def translate_file(
     >>> translate_file("a.html", b"<p>ein <b>Haus</b>", shout)
     b'<p>EIN <b>HAUS</b>'
     """
-    document = documents.read(name, content, documents.locales(source, target))
+    document = read(name, content, documents.locales(source, target), detect)
     return translate_document(document, translate, overwrite=overwrite)
 
 

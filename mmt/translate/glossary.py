@@ -18,7 +18,8 @@ import numpy as np
 from mmt import languages, suggest
 from mmt.data.vocabulary import Vocabulary
 from mmt.decoding.constraints import RequiredPhrase, WordEdges
-from mmt.translate import casing, placeholders, words
+from mmt.documents import words
+from mmt.translate import casing, placeholders
 
 _COMMENT, _ALTERNATIVE = "#", "|"
 _MOST_ALTERNATIVES = 16

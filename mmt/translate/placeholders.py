@@ -9,7 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from mmt.translate import words
+from mmt.documents import words
 
 # Repetitions before a mark are bounded, so that a search takes linear time.
 _URL = r"[A-Za-z0-9\-._~:/?#@!$&'()*+,;=%\[\]]*[A-Za-z0-9\-_~/#@$&*+=%]"

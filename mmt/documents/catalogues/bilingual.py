@@ -72,7 +72,7 @@ def read_tmx(name: str, content: bytes, locales: Locales) -> TextDocument:
     markup = _rooted(name, content, "tmx")
     header = next((markup.tokens[index] for index in markup.elements("header")), None)
     named = header.attributes.get("srclang", "") if header else ""
-    source = locales.source or code_of(named)
+    source = locales.or_source(named).source
     if not source or not locales.target:
         side = "source" if locales.target else "target"
         raise ValueError(f"{name}: a TMX file has many languages; name the {side} language")

@@ -28,6 +28,7 @@ _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)"[ \t\r]*')
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]+|.)", re.DOTALL)
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _CHARSET = rb"\bcharset=([\w.:-]+)"
+_TEMPLATE_CHARSET = re.compile(r"\bcharset=(CHARSET)\b", re.IGNORECASE)  # not filled in
 _LANGUAGE = re.compile(r'(?:(?<=")|(?<=\\n))Language:[ \t]*([^\\"\s]*)')
 _PLURALS = re.compile(r'(?:(?<=")|(?<=\\n))Plural-Forms:((?:[^"\\]|"\s*")*)(?=\\n)')
 _WIDTH = 76  # columns of a line, as msgmerge writes them
@@ -51,7 +52,7 @@ def read(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocument:
     """
     entry = re.search(rb"^msgid", content, re.MULTILINE)  # the header; comments may be long
     charset = declared(content[entry.start() if entry else 0 :], _CHARSET)
-    codec = "utf-8" if charset == "charset" else charset  # a template's is not filled in
+    codec = "utf-8" if charset == "charset" else charset  # a template's
     text, encoding = decode(name, content, (codec,))
     entries: list[tuple[Segment, Slot]] = []
     changes: list[FileChange] = []
@@ -110,7 +111,9 @@ def _header(text: str, field: _Field, locales: Locales) -> _Header:
 
 
 def _of_header(text: str, field: _Field, header: _Header) -> Iterator[FileChange]:
-    """Yields the changes of a header."""
+    """Yields the changes of a header. The encoding of a template is filled in, as msginit does."""
+    if charset := _TEMPLATE_CHARSET.search(text, field.start, field.end):
+        yield FileChange(*charset.span(1), "UTF-8")
     language = _LANGUAGE.search(text, field.start, field.end)
     given = _PLURALS.search(text, field.start, field.end)
     if language and header.name and header.replaced:

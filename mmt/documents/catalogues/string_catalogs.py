@@ -56,7 +56,7 @@ def _string(
     found = entry.member("localizations")
     members = found.value if found and isinstance(found.value, list) else []
     by_code = {code_of(language): node for language, node in members}
-    source_code = locales.source or own
+    source_code = locales.or_source(own).source
     sources = dict(_units(by_code[source_code], "")) if source_code in by_code else {}
     if not sources and source_code == own:
         sources = {"": JsonNode(0, 0, key)}

@@ -27,6 +27,7 @@ from mmt.documents.named import UNKNOWN, Locales, code_of
 _FORMS = frozenset("zero one two few many other".split())
 _COMMA = re.compile(r"\s*,\s*")
 _LINE = re.compile(r"[ \t\r]*(?:#[^\n]*)?(?:\n|\Z)")  # what is behind a value
+SPACE = " \t\r\n\x85\u2028\u2029"  # of YAML 1.1: a non-breaking space belongs to a value
 STRING = "tag:yaml.org,2002:str"
 _PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)+")  # an anchor and a tag before a value
 _ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")  # only in double quotes
@@ -62,7 +63,7 @@ def read(name: str, content: bytes, locales: Locales = UNKNOWN) -> TextDocument:
         start, end = node.start_mark.index, node.end_mark.index
         before = _PROPERTIES.match(text, start)
         start = before.end() if before else start
-        end = start + len(text[start:end].rstrip())
+        end = start + len(text[start:end].rstrip(SPACE))
         source = MarkedText(node.value)
         write = functools.partial(write_scalar, node.style or "", "\n" in text[start:end])
         entries.append((Segment(source, key, form), Slot(start, end, write, source)))
@@ -128,7 +129,7 @@ def _of_mapping(
             before = text.rindex(",", 0, start) if after is None else start
             changes.append(FileChange(before, after.end() if after else end))
         else:
-            end = start + len(text[start:end].rstrip())
+            end = start + len(text[start:end].rstrip(SPACE))
             behind = _LINE.match(text, end)
             line = text.rfind("\n", 0, start) + 1
             if behind is None or text[line:start].strip():  # another value is on the line

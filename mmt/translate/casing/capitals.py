@@ -6,7 +6,8 @@ sentence case, and puts its translation in capitals. This module knows no model.
 
 import unicodedata
 
-from mmt.translate import placeholders, words
+from mmt.documents import words
+from mmt.translate import placeholders
 
 # Languages with i/İ and ı/I.
 _DOTTED = frozenset(f"{code}_Latn" for code in ("azj", "crh", "gag", "kaa", "tat", "tur"))

@@ -79,6 +79,11 @@ def test_a_run_gets_an_identifier_and_a_calibration(tmp_path, monkeypatch, capsy
     assert status == 0
     status, _, err = typed(f"{auto} --nbest 2 --beam 4", text, monkeypatch, capsys)
     assert status == 1 and "omit --nbest" in err
+    page, out = tmp_path / "de.yml", tmp_path / "en.yml"
+    page.write_text(f"de:\n  a: {text.splitlines()[0]}\n")
+    files = f"translate --model {run} --from auto --beam 1 --file {page} --out {out}"
+    assert typed(files, "", monkeypatch, capsys)[0] == 0
+    assert out.read_text().startswith("en:\n  a: ")
 
 
 def test_a_file_is_translated_by_the_command(toy_run, tmp_path, mmt_command):

@@ -27,6 +27,7 @@ def translated(text, translate):
             "---\r\ndescription: >-\r\n  Ein langer\r\n  Satz\r\nlayout: post\r\n---\r\n",
             '---\r\ndescription: "EIN LANGER SATZ"\r\nlayout: post\r\n---\r\n',
         ),
+        ("---\ntitle: Ein\xa0\n---\n", "---\ntitle: EIN\xa0\n---\n"),
         ("---\ntitle: 'Ein \U0001f600'\n...\n", "---\ntitle: 'EIN \U0001f600'\n...\n"),
         ("---\nhero:\n  title: Held\n---\n", "---\nhero:\n  title: Held\n---\n"),
         ("---\na: &x Eins\ntitle: *x\n---\n", "---\na: &x Eins\ntitle: *x\n---\n"),

@@ -86,6 +86,9 @@ def test_a_translation_is_text_and_no_markup(text):
         ("{{< bild >}} ist a < b", "{{< BILD >}} IST A < B"),
         ("*www.a.org/x_(y)* ist http://b.org/_c.", "*WWW.A.ORG/X_(Y)* IST HTTP://B.ORG/_C."),
         ("[[Seite]] und [TOC] a[0]", "[[SEITE]] UND [TOC] A[0]"),
+        ("Hilfe | Start\n---\nEin | b\n", "HILFE | START\n---\nEIN | B\n"),
+        ("![Ein | Bild](a.png)\n\nEin \\| b\n", "![EIN | BILD](a.png)\n\nEIN \\| B\n"),
+        ("|a\\|b|\n|-|\n|![c\\|d](e)|\n\nf|g\n", "|A\\|B|\n|-|\n|![C\\|D](e)|\n\nF|G\n"),
     ],
 )
 def test_links_notes_and_front_matter_stay(source, expected):
@@ -123,3 +126,16 @@ def test_code_of_templates_is_written_as_it_is(code):
     assert segment.source.text == f"Willkommen auf {code}, Freund."
     written = document.write([MarkedText(f"Welcome to {code}, *friend*.")]).decode()
     assert written == f"Welcome to {code}, \\*friend\\*.\n"
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u2003", "\u3000", "\f", "\u00a0\n\u2003"])
+@pytest.mark.parametrize("before", ["", "# T\n", "1. ", "> ", "> - ", "[a]: /u\n", "!!! a\n\n    "])
+def test_lines_of_other_white_space_before_a_paragraph_stay(before, space):
+    lines = f"{before}{space}", "1", "Ein Text", ""
+    content = ("\n    " if before.startswith("!") else "\n").join(lines)
+    document = markdown.read("a.md", content.encode())
+    *others, segment = document.segments
+    assert segment.source.text == "1 Ein Text"
+    written = document.write([None for _ in others] + [MarkedText("Words")]).decode()
+    assert written.split() == [*content.split()[:-3], "Words"]
+    assert written.startswith(f"{before}{space}\n")

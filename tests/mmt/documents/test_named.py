@@ -8,7 +8,7 @@ from mmt.documents import named
 def test_languages_have_any_name():
     locales = named.locales("German", "sr-Latn")
     assert locales[:2] == ("deu_Latn", "srp_Latn") and locales.target_tag == "sr-Latn"
-    assert named.locales(None, None) == ("", "", "")
+    assert named.locales(None, None) == named.UNKNOWN
     assert named.locales("de", "en-gb").target_tag == "en-GB"
     assert named.code_of("de-AT") == "deu_Latn" and named.code_of("none") == ""
     assert named.code_of("sr@latin") == "srp_Latn"
@@ -48,3 +48,10 @@ def test_a_file_names_its_source_if_nobody_else_does():
     unknown = named.locales(None, "en")
     assert unknown.or_source("de-AT").source == "deu_Latn" and not unknown.differ
     assert named.locales("fr", "en").or_source("de").source == "fra_Latn"
+
+
+def test_a_file_names_its_source_better_than_a_detector():
+    detected = named.locales(None, "en").with_detected("nob_Latn")
+    assert detected.source == "nob_Latn" and detected.or_source("").source == "nob_Latn"
+    assert detected.or_source("da").source == "dan_Latn"
+    assert named.locales(None, "en").with_detected("und").source == ""

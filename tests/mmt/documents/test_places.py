@@ -4,9 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmt.documents import places
+from mmt.documents import places, words
 from mmt.documents.document import MarkedText, Tag
-from mmt.translate import words
 
 
 @st.composite

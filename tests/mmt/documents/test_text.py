@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmt.documents import MarkedText, locales, text
+from mmt.documents import MarkedText, Tag, locales, text
 from tests.helpers.documents import EXAMPLES
 
 
@@ -58,3 +58,38 @@ def test_subtitles_of_another_script_are_not_read_as_western():
     content = "1\n00:00:01,000 --> 00:00:02,500\nПривет\n".encode("cp1251")
     with pytest.raises(ValueError, match=r"a\.srt:3: not utf-8"):
         text.read_subtitles("a.srt", content, locales("ru", "en"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "translation", "expected"),
+    [
+        (2, "你好，世界上的所有人", "你好，\n世界上的所有人"),
+        (2, "啊，我昨天买了一部新的手机", "啊，我昨天买\n了一部新的手机"),
+        (3, "我昨天买了一部新的手机你呢", "我昨天买\n了一部新\n的手机你呢"),
+        (2, "彼はデータを「保存」した", "彼はデータを\n「保存」した"),
+        (2, "今日はニューヨーク", "今日は\nニューヨーク"),
+        (2, "これがiPhoneです", "これが\niPhoneです"),
+        (2, "ฉันไปทะเล", "ฉันไป\nทะเล"),
+        (2, "嗯。 我昨天买了一部新的手机", "嗯。 我昨天买\n了一部新的手机"),
+        (2, "Superkalifragilistisch", "Superkalifragilistisch"),
+        (2, "don't", "don't"), (2, "好", "好"), (2, "，。", "，。"),
+        (3, "Eins zwei", "Eins\nzwei"), (2, "안녕하세요여러분들 네", "안녕하세요여러분들\n네"),
+    ],
+)  # fmt: skip
+def test_lines_without_spaces_are_broken_too(lines, translation, expected):
+    cue = "\n".join(["Ein Text"] * lines)
+    content = f"1\n00:00:01,000 --> 00:00:02,000\n{cue}\n"
+    document = text.read_subtitles("a.srt", content.encode())
+    written = document.write([MarkedText(translation)]).decode()
+    assert written == content.replace(cue, expected)
+
+
+def test_tags_behind_a_new_line_break_are_moved():
+    content = b"1\n00:00:01,000 --> 00:00:02,000\n<i>Ein</i> <b>Text</b>\n<u>zwei</u>\n"
+    document = text.read_subtitles("a.srt", content)
+    positions = (0, 3, 3, 3, 3, 6)
+    kinds = ("start", "end", "start", "end", "start", "end")
+    names = ("<i>", "</i>", "<b>", "</b>", "<u>", "</u>")
+    tags = tuple(map(Tag, positions, kinds, names))
+    written = document.write([MarkedText("你好吗世界人", tags)]).decode()
+    assert written.endswith("<i>你好吗</i>\n<b></b><u>世界人</u>\n")

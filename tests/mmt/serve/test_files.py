@@ -4,6 +4,7 @@ import pytest
 
 from mmt.serve.errors import Refusal
 from mmt.serve.files import TranslatedFiles
+from mmt.serve.models import Models
 from mmt.serve.responses import NDJSON
 from tests.helpers.serving import Echo, echo_translator, multipart, request, translate
 
@@ -69,6 +70,22 @@ def test_a_source_has_the_names_that_it_has_for_texts(source, serve_echo, tmp_pa
         body, kind = multipart("a.txt", b"ein", source=source, target="en")
         answer = request(port, "POST", "/translate_file", body, **kind)
         assert answer.status == 200, answer.json
+
+
+def test_a_detected_source_is_renamed_and_has_its_plural_forms(serve_echo, monkeypatch):
+    monkeypatch.setattr(Models, "identify", lambda models, text: [("deu_Latn", 0.9)])
+    header = b'msgid ""\nmsgstr "Language: de\\n"\n'
+    entry = b'\nmsgid "ein %d"\nmsgid_plural "zwei %d"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    with serve_echo() as (port, _):
+        contents = []
+        for source in ("auto", "de"):
+            body, kind = multipart("a.po", header + entry, source=source, target="en")
+            answer = request(port, "POST", "/translate_file", body, **kind).json
+            path = answer["translatedFileUrl"].split("/", 3)[3]
+            contents.append(request(port, "GET", f"/{path}").body)
+        assert contents[0] == contents[1]
+        assert b'Language: en\\n"\n"Plural-Forms: nplurals=2;' in contents[0]
+        assert b'msgstr[1] "zwei %d"' in contents[0]
 
 
 def test_no_name_of_a_client_is_a_path(serve_echo, tmp_path, monkeypatch):

@@ -10,10 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mmt import documents
+from mmt.documents import words
 from mmt.serve import text
 from mmt.serve.scheduler import Sentence
 from mmt.serve.text import ServedUnit
-from mmt.translate import Hypothesis, Translation, markup, words
+from mmt.translate import Hypothesis, Translation, markup
 from mmt.translate.alignment import Alignment
 
 SLOW_AT_FIRST = settings(deadline=None)  # the first sentence loads the rules of its language
@@ -171,3 +172,16 @@ def test_a_unit_of_html_is_shown_with_its_tags():
     assert shown == [
         (9, 34, "JA &amp; <b>NEIN</b>."), (9, 34, "JA!"), (39, 43, "EINS"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "make", [lambda content: text.plain(content, cut), of_html], ids=["text", "html"]
+)
+def test_a_sentence_with_fewer_translations_repeats_its_best(make):
+    made = make("Ja. Nein. Gut.")
+    given = {"Ja.": ["Yes.", "Yeah.", "Aye."], "Nein.": ["No."], "Gut.": ["Good.", "Well."]}
+    results = {}
+    for sentence in made.sentences:
+        hypotheses = tuple(Hypothesis(each, 0.0) for each in given[sentence.text])
+        results[sentence] = Translation(sentence.text, hypotheses)
+    assert made.translations(results) == ["Yes. No. Good.", "Yeah. No. Well.", "Aye. No. Good."]

@@ -73,3 +73,50 @@ def test_a_missing_translation_is_an_error():
 
 def test_the_server_finds_the_suffixes_here():
     assert files.supported_suffixes() == documents_suffixes()
+
+
+PO = """msgid ""
+msgstr "Language: de\\n"
+
+msgid "eins"
+msgid_plural "zwei"
+msgstr[0] ""
+msgstr[1] ""
+"""
+TMX = """<tmx version="1.4"><header srclang="da"/><body>
+<tu><tuv xml:lang="da"><seg>et</seg></tuv></tu></body></tmx>"""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "detected", "words"),
+    [
+        ("a.po", PO, "deu_Latn", ["Language: fr\\n", '"Plural-Forms: nplurals=']),
+        ("a.json", '{"x_one": "a", "x_other": "b"}', "deu_Latn", ['"x_many": "B"']),
+        ("a.html", "<html lang=de><p>a", "deu_Latn", ["lang=fr"]),
+        ("a.html", "<html lang=da><p>a", "nob_Latn", ["lang=fr"]),
+        ("a.html", "<html lang=da><p>a", "und", ["lang=fr"]),
+        ("a.tmx", TMX, "nob_Latn", ['<tuv xml:lang="fr"><seg>ET</seg>']),
+        ("a.xcstrings", EXAMPLES["a.xcstrings"].decode(), "nld_Latn", ['"fr" : {']),
+        ("a.txt", "12", "fails", ["12"]),
+    ],
+)
+def test_names_and_forms_are_those_of_a_detected_source(name, content, detected, words):
+    seen = []
+
+    def detect(text):
+        seen.append(text)
+        return detected
+
+    options = {"target": "fr", "detect": detect}
+    new = files.translate_file(name, content.encode(), upper, **options).decode()
+    assert all(each in new for each in words) and len(seen) == (detected != "fails")
+    if detected in ("deu_Latn", "und"):
+        known = files.translate_file(name, content.encode(), upper, source="de", target="fr")
+        assert (new.encode() == known) == (detected == "deu_Latn")
+
+
+def test_a_language_is_detected_in_the_first_texts():
+    seen = []
+    content = "".join(f"Text {number}\n" for number in range(150)).encode()
+    files.translate_file("a.txt", content, upper, detect=lambda text: seen.append(text) or "de")
+    assert seen == [content[: content.index(b"\nText 100")].decode()]

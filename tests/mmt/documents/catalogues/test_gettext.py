@@ -1,5 +1,6 @@
 """PO: entries with their forms, read again by polib, and broken files."""
 
+import gettext as standard_gettext
 import io
 
 import polib
@@ -148,3 +149,18 @@ def test_the_encoding_is_found_after_long_comments():
     )
     document = gettext.read("a.po", text.encode("latin-1"))
     assert [segment.source.text for segment in document.segments] == ["Größe"]
+
+
+@pytest.mark.parametrize("language", ["", "de", "fr"])
+def test_a_template_gets_its_encoding(language, tmp_path):
+    """Without it, gettext cannot load the compiled catalogue."""
+    content = (
+        f'msgid ""\nmsgstr ""\n"Language: {language}\\n"\n'
+        '"Content-Type: text/plain; charset=CHARSET\\n"\n\nmsgid "Size"\nmsgstr ""\n'
+    )
+    document = gettext.read("a.pot", content.encode(), locales("en", "de"))
+    assert document.write([None]) == content.encode()
+    (tmp_path / "a.po").write_bytes(document.write([MarkedText("Größe")]))
+    polib.pofile(str(tmp_path / "a.po")).save_as_mofile(str(tmp_path / "a.mo"))
+    with open(tmp_path / "a.mo", "rb") as compiled:
+        assert standard_gettext.GNUTranslations(compiled).gettext("Size") == "Größe"

@@ -125,3 +125,16 @@ def test_only_a_root_key_of_the_source_is_renamed():
 
 def test_forms_may_be_at_the_root():
     assert written("other: Dateien\n", "ja", "en") == {"one": "Dateien!", "other": "Dateien!"}
+
+
+@pytest.mark.parametrize("value", ["Text\xa0", "Text\u3000 # c", "|\n    Text\xa0\n\n", "'a\xa0'"])
+def test_space_at_the_end_of_a_value_is_replaced_with_it(value):
+    content = f"de:\n  a: {value}\n  b: {value}\n"
+    document = yaml_catalogues.read("a.yml", content.encode())
+    new = document.write([MarkedText("Word"), MarkedText("End")])
+    assert yaml.safe_load(new) == {"de": {"a": "Word", "b": "End"}}
+
+
+def test_forms_that_end_in_a_space_are_dropped():
+    content = "ru:\n  one: a\n  few: b\xa0\n  many: c\xa0\n  other: d\xa0\n"
+    assert written(content, "ru", "en") == {"en": {"one": "a!", "other": "d!"}}

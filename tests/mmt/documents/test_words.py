@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmt.translate import words
+from mmt.documents import words
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,16 @@ _UNSPACED = (
 _JOINER = "\u200d"
 
 
+def is_unspaced(character: str) -> bool:
+    """Returns whether a character belongs to a script without spaces between words."""
+    return any(low <= ord(character) <= high for low, high in _UNSPACED)
+
+
 def in_word(character: str) -> bool:
     """Returns whether a character belongs to words of a script that has spaces between them."""
     if not (character.isalnum() or unicodedata.category(character or " ")[0] == "M"):
         return False
-    return not any(low <= ord(character) <= high for low, high in _UNSPACED)
+    return not is_unspaced(character)
 
 
 def goes_on(text: str, place: int) -> bool:
