@@ -188,6 +188,8 @@ def launched(tmp_path):
         processes.append(subprocess.Popen(
             [sys.executable, "-m", "mmt.cli", "launch", "--file", script],
             cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            # A shell's background job ignores Ctrl-C, and so would its children.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ))  # fmt: skip
         return processes[-1]
 
