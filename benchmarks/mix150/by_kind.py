@@ -30,17 +30,11 @@ def write(out: Path) -> Path:
     text = corpora.load(source)
     folder.mkdir(exist_ok=True)
     entries = {
-        code: f"{code} = [{', '.join(_entries(text, code, folder))}]"
+        code: f"[{', '.join(_entries(text, code, folder))}]"
         for code in track(text.languages, "pairs by kind", console=Console(stderr=True))
     }
-    lines, split = [], ""
-    for line in source.read_text(encoding="utf-8").splitlines():
-        split = line if line.startswith("[") else split
-        code = line.partition(" = ")[0]
-        if code == "name":
-            line = f'name = "{NAME}"'
-        lines.append(entries.get(code, line) if split == "[train]" else line)
-    (folder / "corpus.toml").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    description = corpus.described_anew(source, NAME, lambda code, entry: entries[code])
+    (folder / "corpus.toml").write_text(description, encoding="utf-8")
     return folder / "corpus.toml"
 
 

@@ -21,7 +21,7 @@ of the repository.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks import packs
@@ -98,6 +98,23 @@ def without_overlap(out: Path, described: str = "packs", name: str = "mix150") -
     tests = testsets.lines([str(out / name) for name in OTHERS], target="eng")
     corpus = corpora.load(out / described)
     return prepare.prepare(corpus, out / name, book=OVERLAP, tests=tests)
+
+
+def described_anew(description: Path, name: str, entry_of: Callable[[str, str], str]) -> str:
+    """Returns a description with another name and other training entries.
+
+    entry_of: a function from the code and the entry of a language to its new entry.
+    """
+    lines, split = [], ""
+    for line in description.read_text(encoding="utf-8").splitlines():
+        split = line if line.startswith("[") else split
+        key, equals, value = line.partition(" = ")
+        if key == "name":
+            line = f'name = "{name}"'
+        elif split == "[train]" and equals:
+            line = f"{key} = {entry_of(key, value)}"
+        lines.append(f"{line}\n")
+    return "".join(lines)
 
 
 def languages_of(file: Path) -> dict[str, tuple[int, ...]]:

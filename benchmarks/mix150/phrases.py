@@ -87,16 +87,12 @@ def write(out: Path) -> Path:
             text = "".join(f"{own}\t{english}\n" for own, english in pairs)
             (folder / f"{code}.tsv").write_text(text, encoding="utf-8")
             added[code] = f'{{ pairs = "{code}.tsv", name = "{ENTRY}" }}'
-    lines, split = [], ""
-    for line in source.read_text(encoding="utf-8").splitlines():
-        split = line if line.startswith("[") else split
-        code, equals, entry = line.partition(" = ")
-        if code == "name":
-            line = f'name = "{NAME}"'
-        elif split == "[train]" and equals and code in added:
-            line = f"{code} = [{entry}, {added[code]}]"
-        lines.append(line)
-    (folder / "corpus.toml").write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+    def with_phrases(code: str, entry: str) -> str:
+        return f"[{entry}, {added[code]}]" if code in added else entry
+
+    description = corpus.described_anew(source, NAME, with_phrases)
+    (folder / "corpus.toml").write_text(description, encoding="utf-8")
     return folder / "corpus.toml"
 
 
